@@ -1,0 +1,24 @@
+#pragma once
+// The secret of one run. The launcher makes it and hands it to its children through an inherited descriptor;
+// it never stands in a command line, an environment variable or a log.
+#include <array>
+#include <cstddef>
+
+namespace weft {
+
+inline constexpr std::size_t kRunTokenBytes = 32;
+using RunToken = std::array<std::byte, kRunTokenBytes>;
+
+/// 32 fresh bytes from the system's random source. Throws Error when there is none.
+[[nodiscard]] RunToken make_run_token();
+
+/// Puts `token` into an anonymous file in memory and returns its descriptor, close-on-exec; the caller closes
+/// it. Throws Error when the system refuses.
+[[nodiscard]] int share_run_token(const RunToken& token);
+
+/// Reads a token from `descriptor` without moving its position, so that it can be read again, and sets
+/// close-on-exec so that no grandchild inherits it. Throws ConfigError when the descriptor does not hold a
+/// token.
+[[nodiscard]] RunToken read_run_token(int descriptor);
+
+}  // namespace weft
