@@ -42,9 +42,9 @@ class ThreadTeam {
   /// from inside a block runs its blocks on that thread alone.
   template <class Function>
   void parallel_for(std::size_t blocks, Function&& function) {
-    using Body = std::remove_reference_t<Function>;
+    using Callable = std::remove_reference_t<Function>;
     run(
-        blocks, [](void* body, std::size_t block) { (*static_cast<Body*>(body))(block); },
+        blocks, [](void* body, std::size_t block) { (*static_cast<Callable*>(body))(block); },
         const_cast<void*>(static_cast<const void*>(std::addressof(function))));
   }
 
