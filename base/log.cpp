@@ -1,20 +1,24 @@
-#include "base/log.h"
+#include "weft/base/log.h"
 
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include "base/error.h"
+#include "weft/base/error.h"
 
 namespace weft::log {
 namespace {
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
-    case Level::debug: return spdlog::level::debug;
-    case Level::info: return spdlog::level::info;
-    case Level::warning: return spdlog::level::warn;
-    case Level::error: return spdlog::level::err;
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warning:
+      return spdlog::level::warn;
+    case Level::error:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -38,6 +42,8 @@ void start(Level level, std::string_view prefix, const std::string& file, bool c
   spdlog::set_default_logger(logger);
 }
 
-void write(Level level, std::string_view message) { spdlog::default_logger_raw()->log(to_spdlog(level), "{}", message); }
+void write(Level level, std::string_view message) {
+  spdlog::default_logger_raw()->log(to_spdlog(level), "{}", message);
+}
 
 }  // namespace weft::log

@@ -8,8 +8,8 @@ namespace weft::log {
 enum class Level { debug, info, warning, error };
 
 /// Sends every later message of this process to `stderr` (unless `console` is false) and, when `file` is
-/// not empty, to that file as well (appended, flushed at once). `prefix` stands before each message, for example
-/// "rank 1". Throws Error when the file cannot be opened.
+/// not empty, to that file as well (appended, flushed at once). `prefix` stands before each message, for
+/// example "rank 1". Throws Error when the file cannot be opened.
 void start(Level level, std::string_view prefix, const std::string& file = "", bool console = true);
 
 /// Writes one message; any thread may call it. It allocates, so it has no place between ops.

@@ -2,15 +2,15 @@
 // The unit of a schedule: one op of one stage on one micro-batch.
 #include <compare>
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "weft/base/phase.h"
 
 namespace weft {
 
 /// F: forward. B: full backward (I, then W). I: backward for the input. W: backward for the weights.
 enum class OpKind : std::uint8_t { forward, backward, backward_input, backward_weight };
-
-/// Training runs F and the backward ops; evaluation runs F alone.
-enum class Phase : std::uint8_t { train, evaluate };
 
 /// One op, 8 bytes. `fused_with_next` marks the first half of a fused pair (DualPipeV): this op and the one that
 /// follows it in the order are one step.
@@ -23,6 +23,9 @@ struct Op {
   friend auto operator<=>(const Op&, const Op&) = default;
 };
 static_assert(sizeof(Op) == 8);
+
+/// The op as text, for example `3F1`: stage, kind (F, B, I or W), micro-batch.
+[[nodiscard]] std::string to_string(const Op& op);
 
 /// The ops of one rank in sequence.
 using RankOrder = std::vector<Op>;

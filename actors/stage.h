@@ -1,0 +1,123 @@
+#pragma once
+// What a user implements to put anything into a pipeline: a Stage.
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weft/actors/task.h"
+#include "weft/base/phase.h"
+#include "weft/tensor/arena.h"
+#include "weft/tensor/tensor.h"
+
+namespace weft {
+
+/// One trainable tensor of a stage. The memory is the stage's, taken in Stage::allocate.
+struct Parameter {
+  std::string name;              ///< unique in the model, the same at every partition
+  DType dtype = DType::float32;  ///< of `value`
+  Shape shape;
+  std::byte* value = nullptr;  ///< what forward and backward use
+  float* gradient = nullptr;   ///< the sum over micro-batches, float32
+  float* master = nullptr;  ///< float32 copy that the optimizer updates when `value` is bfloat16, else null
+  /// Name of the parameter (of an earlier stage or of this one) of which this is a second use; empty for
+  /// none. Both hold their own value and gradient; the gradients are summed, first use + second use, before
+  /// the update, and both are updated alike.
+  std::string tied_to;
+  bool weight_decay = true;
+};
+
+/// What a stage needs, known before the first step. Sizes in bytes; each a pool or arena is made of.
+struct StagePlan {
+  ShapeList outputs;                ///< largest shapes of what forward returns; empty at the last stage
+  std::size_t activation_slot = 0;  ///< kept from F to I for one micro-batch, received input not counted
+  std::size_t weight_slot = 0;      ///< kept from I to W for one micro-batch
+  std::size_t workspace = 0;        ///< scratch of one op, shared by all ops of a rank
+  std::size_t state = 0;            ///< parameters, gradients, packed weights: taken once by Stage::allocate
+  bool splits_backward = true;      ///< false: I and W cannot be run apart; orders that need it are refused
+  bool keeps_input_until_weight =
+      false;  ///< the received input is read by W as well (else it is given back after I)
+};
+
+/// What a stage is given for each op: which micro-batch, and the memory that belongs to it.
+class MicrobatchContext {
+ public:
+  std::uint64_t step = 0;  ///< the first is 1
+  std::uint16_t stage = 0;
+  std::uint32_t microbatch = 0;
+  std::uint32_t microbatches = 1;  ///< m: the last stage scales its loss gradient by 1/m
+  Phase phase = Phase::train;
+
+  std::span<std::byte> activation;  ///< the slot of StagePlan::activation_slot bytes, from F to I
+  std::span<std::byte> weight;      ///< the slot of StagePlan::weight_slot bytes, from I to W (empty in F)
+  std::span<std::byte> workspace;   ///< of this op alone
+  TensorList input;                 ///< what forward was given, kept until I (or W, by the plan) by the actor
+  const TensorList* inputs = nullptr;   ///< first stage: this micro-batch's data
+  const TensorList* targets = nullptr;  ///< last stage: this micro-batch's targets
+  double loss = 0;                      ///< last stage: set by forward
+
+  /// Memory for output or input-gradient number `i` of this op, of at most the declared size. Throws Error
+  /// when it is larger.
+  [[nodiscard]] Tensor allocate(std::size_t i, DType dtype, const Shape& shape) {
+    if (i >= outputs_.size())
+      throw Error("stage " + std::to_string(stage) + " has no output number " + std::to_string(i));
+    return Tensor(std::move(outputs_[i]), dtype, shape);
+  }
+  /// Progresses transfers; long ops call it at least every 200 us. Never resumes a coroutine.
+  void poll() const {
+    if (poll_) poll_(poll_owner_);
+  }
+  /// The hook behind poll(), for code that cannot see this class.
+  [[nodiscard]] std::pair<void (*)(void*), void*> poll_hook() const noexcept { return {poll_, poll_owner_}; }
+
+ private:
+  friend class StageActor;
+  std::vector<Buffer> outputs_;  // blocks reserved by the actor for the op
+  void (*poll_)(void*) = nullptr;
+  void* poll_owner_ = nullptr;
+};
+
+/// What an op returns: tensors for the next (or, from a backward, the previous) stage, in the order of the
+/// plan. On CPU they may be read at once.
+struct StageOutput {
+  StageOutput() = default;
+  explicit StageOutput(TensorList list) noexcept : tensors(std::move(list)) {}
+  TensorList tensors;
+};
+
+/// One consecutive part of a model. All calls come from its rank's thread, one at a time.
+///
+/// F and I touch no state that outlives them but the micro-batch's slots; W (and B's second half) adds into
+/// the gradients, and is called in micro-batch order. Forward leaves what the backward needs in
+/// `context.activation`, backward_input leaves what W needs in `context.weight`.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  /// Sizes, from the largest shapes that can arrive (empty at the first stage). Called once, before allocate.
+  virtual StagePlan plan(const ShapeList& largest_input) = 0;
+  /// Takes the stage's lasting memory (StagePlan::state bytes) and sets initial values, a pure function of
+  /// configuration and seed.
+  virtual void allocate(Arena& state) = 0;
+  /// For the update, norm, hash and checkpoint; in the order of the model. Stays valid and unchanged after
+  /// allocate.
+  virtual std::span<Parameter> parameters() = 0;
+  /// Called after the optimizer changed (or something loaded) the values: repack weights here.
+  virtual void parameters_changed() {}
+
+  /// F. `context.input` holds the received tensors. At the last stage sets `context.loss` and returns no
+  /// tensors.
+  virtual Task<StageOutput> forward(MicrobatchContext& context) = 0;
+  /// I. `output_gradient` is empty at the last stage. Returns a gradient for each differentiable input;
+  /// nothing at the first stage.
+  virtual Task<StageOutput> backward_input(MicrobatchContext& context, TensorList output_gradient) = 0;
+  /// W.
+  virtual Task<void> backward_weight(MicrobatchContext& context) = 0;
+};
+
+/// Makes stage number `stage` of `stages`; called on the rank that owns it.
+using StageFactory = std::function<std::unique_ptr<Stage>(std::uint16_t stage, std::uint16_t stages)>;
+
+}  // namespace weft

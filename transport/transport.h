@@ -1,0 +1,77 @@
+#pragma once
+// The one interface between actors and whatever carries their messages.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "weft/base/clock.h"
+#include "weft/transport/message.h"
+
+namespace weft {
+
+/// Names one send; chosen by the sender, given back by MessageSink::sent.
+using SendToken = std::uint64_t;
+
+/// What a transport tells its rank. Called from inside Transport::progress() (and only there), on the rank's
+/// thread. An implementation files what it is told and wakes nobody directly: coroutines are resumed later by
+/// the event loop.
+class MessageSink {
+ public:
+  virtual ~MessageSink() = default;
+  /// A message begins to arrive from rank `from`. Returns where its payload (header.payload_bytes, may be 0)
+  /// shall go; the memory stays valid until `delivered`. Throws TransportError for a message that the plan
+  /// does not allow.
+  virtual std::byte* accept(std::uint32_t from, const MessageHeader& header) = 0;
+  /// The whole payload lies where `accept` said. Messages of one sender may be delivered out of order.
+  virtual void delivered(std::uint32_t from, const MessageHeader& header, std::byte* payload) = 0;
+  /// The payload of the send may be used again. Says nothing about the receiver.
+  virtual void sent(SendToken token) = 0;
+  /// Rank `peer` is gone; told at most once a peer.
+  virtual void peer_failed(std::uint32_t peer, const std::string& reason) = 0;
+};
+
+/// What a transport can do, known at start.
+struct Capabilities {
+  std::string name;          ///< "inproc", "ucx shared memory", "ucx tcp", ... for logs and `doctor`
+  bool cuda_direct = false;  ///< device memory may be sent and received without staging
+};
+
+/// Moves messages between the ranks of one pipeline. One object a rank; every function but wake() is called
+/// on the rank's thread.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  [[nodiscard]] virtual std::uint32_t rank() const noexcept = 0;
+  [[nodiscard]] virtual std::uint32_t world_size() const noexcept = 0;
+  [[nodiscard]] virtual Capabilities capabilities() const = 0;
+
+  /// Names the receiver of everything; before the first progress(). The sink outlives the transport or a
+  /// later attach.
+  virtual void attach(MessageSink& sink) = 0;
+
+  /// Starts to send `header` and its payload to another rank (never to oneself). `payload`
+  /// (header.payload_bytes, CPU memory) stays untouched until sink.sent(token). Chunk and sequence numbers
+  /// are the transport's to fill. Throws TransportError when the peer is known to be gone.
+  virtual void send(std::uint32_t to, const MessageHeader& header, const std::byte* payload,
+                    SendToken token) = 0;
+
+  /// Moves what can be moved without waiting; calls the sink. True when anything happened. Throws what the
+  /// sink threw.
+  virtual bool progress() = 0;
+
+  /// A descriptor that becomes readable when progress() has work, after a call of arm() returned true; -1
+  /// when there is none (simulated: only progress() moves time).
+  [[nodiscard]] virtual int descriptor() const noexcept = 0;
+  /// Prepares to block on descriptor(). False when something has come meanwhile: call progress() again
+  /// instead.
+  virtual bool arm() = 0;
+  /// Makes descriptor() readable; from any thread.
+  virtual void wake() noexcept = 0;
+
+  /// After the last message: waits until everything sent has left and lets peers do the same, at most until
+  /// `deadline` (now_ns clock). Further calls of send() are errors.
+  virtual void close(Nanoseconds deadline) = 0;
+};
+
+}  // namespace weft
