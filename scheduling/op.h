@@ -12,8 +12,8 @@ namespace weft {
 /// F: forward. B: full backward (I, then W). I: backward for the input. W: backward for the weights.
 enum class OpKind : std::uint8_t { forward, backward, backward_input, backward_weight };
 
-/// One op, 8 bytes. `fused_with_next` marks the first half of a fused pair (DualPipeV): this op and the one that
-/// follows it in the order are one step.
+/// One op, 8 bytes. `fused_with_next` marks the first half of a fused pair (DualPipeV): this op and the one
+/// that follows it in the order are one step.
 struct Op {
   std::uint32_t microbatch = 0;
   std::uint16_t stage = 0;

@@ -1,12 +1,12 @@
 #pragma once
-// What a policy sees of its rank: which inputs have arrived, which ops are issued and completed, how many slots are
-// taken. The stage actor and the simulator each own one RankState and show it as a RankView.
+// What a policy sees of its rank: which inputs have arrived, which ops are issued and completed, how many
+// slots are taken. The stage actor and the simulator each own one RankState and show it as a RankView.
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "base/clock.h"
-#include "scheduling/op.h"
+#include "weft/base/clock.h"
+#include "weft/scheduling/op.h"
 
 namespace weft {
 
@@ -15,14 +15,17 @@ class RankView {
  public:
   [[nodiscard]] std::uint32_t rank() const noexcept { return rank_; }
   [[nodiscard]] std::uint32_t microbatches() const noexcept { return microbatches_; }
-  [[nodiscard]] std::uint32_t stage_count() const noexcept { return stage_count_; }  ///< of the whole pipeline
+  [[nodiscard]] std::uint32_t stage_count() const noexcept {
+    return stage_count_;
+  }  ///< of the whole pipeline
   /// The rank's stages by their global number, ascending.
   [[nodiscard]] std::span<const std::uint16_t> stages() const noexcept { return stages_; }
   [[nodiscard]] Phase phase() const noexcept { return phase_; }
   [[nodiscard]] Nanoseconds now() const noexcept { return now_; }
 
-  /// True when everything `op` needs is there: for F the activation (always, at stage 0); for I and B the output
-  /// gradient (at the last stage: its own F completed) and the op's F completed; for W its I completed.
+  /// True when everything `op` needs is there: for F the activation (always, at stage 0); for I and B the
+  /// output gradient (at the last stage: its own F completed) and the op's F completed; for W its I
+  /// completed.
   [[nodiscard]] bool inputs_ready(const Op& op) const noexcept;
   [[nodiscard]] bool issued(const Op& op) const noexcept;     ///< B counts as I and W both
   [[nodiscard]] bool completed(const Op& op) const noexcept;  ///< B counts as I and W both
@@ -32,16 +35,21 @@ class RankView {
   /// Pairs the rank may hold at once; F may not be issued above it.
   [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
   [[nodiscard]] std::uint32_t free_slots() const noexcept { return slots_ - in_flight_; }
-  /// The micro-batch whose W is next in turn at `stage` (all below are done): weight gradients are added in order.
+  /// The micro-batch whose W is next in turn at `stage` (all below are done): weight gradients are added in
+  /// order.
   [[nodiscard]] std::uint32_t next_weight(std::uint16_t stage) const noexcept;
 
  protected:
   // Bits of state_[local stage * microbatches + micro-batch].
   enum Bit : std::uint8_t {
-    activation_arrived = 1, gradient_arrived = 2,
-    forward_issued = 4, forward_completed = 8,
-    input_issued = 16, input_completed = 32,
-    weight_issued = 64, weight_completed = 128,
+    activation_arrived = 1,
+    gradient_arrived = 2,
+    forward_issued = 4,
+    forward_completed = 8,
+    input_issued = 16,
+    input_completed = 32,
+    weight_issued = 64,
+    weight_completed = 128,
   };
   [[nodiscard]] std::size_t index(std::uint16_t stage, std::uint32_t microbatch) const noexcept {
     return static_cast<std::size_t>(local_[stage]) * microbatches_ + microbatch;
@@ -72,8 +80,11 @@ class RankState : public RankView {
   /// Forgets the last step; keeps the memory.
   void begin_step(Phase phase) noexcept;
   void set_now(Nanoseconds now) noexcept { now_ = now; }
-  void mark_arrived(OpKind needed_by, std::uint16_t stage, std::uint32_t microbatch) noexcept;  ///< forward or backward_input
+  void mark_arrived(OpKind needed_by, std::uint16_t stage,
+                    std::uint32_t microbatch) noexcept;  ///< forward or backward_input
   void mark_issued(const Op& op) noexcept;
+  /// The W of this pair is held: it counts as issued for policies until it runs.
+  void mark_held(std::uint16_t stage, std::uint32_t microbatch) noexcept;
   /// Also frees the slot: after B or W in training, after F in evaluation.
   void mark_completed(const Op& op) noexcept;
 };

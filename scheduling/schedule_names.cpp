@@ -1,0 +1,92 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <limits>
+#include <utility>
+
+#include "weft/base/error.h"
+#include "weft/scheduling/schedule.h"
+
+namespace weft {
+
+namespace {
+
+constexpr std::uint32_t any = std::numeric_limits<std::uint16_t>::max();
+
+// name, placement, chunks: default, least, most; splits backward, dynamic, summary
+constexpr ScheduleInfo schedules[] = {
+    {"afab", Placement::loop, 1, 1, 1, false, false, "all forward, then all backward"},
+    {"1f1b", Placement::loop, 1, 1, 1, false, false, "one forward, one backward"},
+    {"interleaved_1f1b", Placement::loop, 2, 2, any, false, false, "1F1B over several stages per rank"},
+    {"looped_bfs", Placement::loop, 2, 2, any, false, false, "stage by stage, all micro-batches at a time"},
+    {"zb_h1", Placement::loop, 1, 1, any, true, false, "zero bubble at the memory of 1F1B"},
+    {"zb_h2", Placement::loop, 1, 1, 1, true, false, "zero bubble at twice the memory of 1F1B"},
+    {"zbv", Placement::fold, 2, 2, 2, true, false, "zero bubble, V placement"},
+    {"dualpipe_v", Placement::fold, 2, 2, 2, true, false, "forward and backward overlapped, V placement"},
+    {"v_half", Placement::fold, 2, 2, 2, true, false, "half the memory of 1F1B, V placement"},
+    {"v_min", Placement::fold, 2, 2, 2, true, false, "a third of the memory of 1F1B, V placement"},
+    {"ready_first", Placement::loop, 1, 1, any, true, true, "whatever has arrived, within a cap of slots"},
+};
+
+constexpr std::pair<std::string_view, std::string_view> aliases[] = {
+    {"gpipe", "afab"},           {"interleaved1f1b", "interleaved_1f1b"},
+    {"loopedbfs", "looped_bfs"}, {"zb1p", "zb_h1"},
+    {"zbh1", "zb_h1"},           {"interleavedzerobubble", "zb_h1"},
+    {"zbh2", "zb_h2"},           {"zbvzerobubble", "zbv"},
+    {"dualpipev", "dualpipe_v"}, {"vhalf", "v_half"},
+    {"vmin", "v_min"},
+};
+
+std::string folded(std::string_view name) {
+  std::string result;
+  for (const char c : name)
+    if (c != '_' && c != '-') result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+// Levenshtein: how many letters to change, add or drop.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::span<const ScheduleInfo> all_schedules() { return schedules; }
+
+const ScheduleInfo* find_schedule(std::string_view name) {
+  std::string wanted = folded(name);
+  for (const auto& [alias, canonical] : aliases)
+    if (wanted == alias) wanted = folded(canonical);
+  for (const ScheduleInfo& info : schedules)
+    if (folded(info.name) == wanted) return &info;
+  return nullptr;
+}
+
+const ScheduleInfo& schedule_info(std::string_view name) {
+  if (const ScheduleInfo* info = find_schedule(name)) return *info;
+  std::string list;
+  std::string_view nearest;
+  std::size_t least = 4;  // further away is no misspelling
+  const std::string wanted = folded(name.substr(0, 64));
+  for (const ScheduleInfo& info : schedules) {
+    list += (list.empty() ? "" : ", ") + std::string(info.name);
+    const std::size_t letters = distance(wanted, folded(info.name));
+    if (letters < least) nearest = info.name, least = letters;
+  }
+  throw ScheduleError(fmt::format("no schedule is called '{}'{}; allowed: {}, or a .csv file",
+                                  name.substr(0, 64),
+                                  nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest), list));
+}
+
+}  // namespace weft

@@ -1,0 +1,43 @@
+#pragma once
+// One event format for the plan, the simulator and the run, so that they can be laid over each other.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/scheduling/op.h"
+
+namespace weft {
+
+enum class TraceKind : std::uint8_t {
+  executed,  ///< an op; start: issued, end: completed
+  held,  ///< a W that had to wait for its turn; start: its I (or the W's own place) issued, end: the W issued
+  waiting,  ///< the rank idle; `op` is the one it was waiting for, that is the next one issued
+  arrived,  ///< the message that `op` needs reached the rank; start = end
+  update,   ///< the optimizer's update, norm exchange included; `op` has no meaning
+};
+
+/// Something that happened on a rank. Times are nanoseconds of one clock (monotonic, or the simulator's).
+struct TraceEvent {
+  Nanoseconds start = 0;
+  Nanoseconds end = 0;
+  Op op;
+  std::uint32_t rank = 0;
+  std::uint32_t step = 0;  ///< the first is 1
+  TraceKind kind = TraceKind::executed;
+  Phase phase = Phase::train;
+
+  friend bool operator==(const TraceEvent&, const TraceEvent&) = default;
+};
+
+/// The events as a Chrome trace (JSON object format; opens in Perfetto and chrome://tracing): a process per
+/// rank with the lanes `ops`, `waiting`, `held`, `messages`. `title` is shown by the viewer.
+[[nodiscard]] std::string to_chrome_trace(std::span<const TraceEvent> events, std::string_view title);
+
+/// Reads what to_chrome_trace wrote, in the order of the file; events of other programs in it are passed
+/// over. Throws ScheduleError when the text is no Chrome trace or an event of weft's is damaged.
+[[nodiscard]] std::vector<TraceEvent> from_chrome_trace(std::string_view text);
+
+}  // namespace weft

@@ -1,0 +1,81 @@
+#include "weft/scheduling/weight_turns.h"
+
+#include <algorithm>
+
+namespace weft {
+
+WeightTurns::WeightTurns(std::span<const std::uint16_t> stages, std::uint32_t microbatches)
+    : is_held_(stages.size() * microbatches, false), microbatches_(microbatches) {
+  for (const std::uint16_t stage : stages) turns_.push_back(Turn{stage, 0});
+}
+
+void WeightTurns::reset() noexcept {
+  for (Turn& turn : turns_) turn.next = 0;
+  std::fill(is_held_.begin(), is_held_.end(), false);
+  held_count_ = 0;
+  inside_pair_ = false;
+}
+
+std::size_t WeightTurns::position(std::uint16_t stage) const noexcept {
+  std::size_t at = 0;
+  while (turns_[at].stage != stage) ++at;  // a rank has few stages
+  return at;
+}
+
+bool WeightTurns::is_held(const Op& op) const noexcept {
+  const bool has_weight = op.kind == OpKind::backward || op.kind == OpKind::backward_weight;
+  return has_weight && is_held_[position(op.stage) * microbatches_ + op.microbatch];
+}
+
+std::optional<Op> WeightTurns::admit(const Op& wished) noexcept {
+  inside_pair_ = wished.fused_with_next;
+  if (wished.kind != OpKind::backward && wished.kind != OpKind::backward_weight) return wished;
+  const std::size_t at = position(wished.stage);
+  if (wished.microbatch == turns_[at].next) {
+    ++turns_[at].next;
+    return wished;
+  }
+  is_held_[at * microbatches_ + wished.microbatch] = true;
+  ++held_count_;
+  if (wished.kind == OpKind::backward_weight) return std::nullopt;
+  Op input = wished;
+  input.kind = OpKind::backward_input;
+  return input;
+}
+
+std::optional<Op> WeightTurns::take_due() noexcept {
+  if (held_count_ == 0 || inside_pair_) return std::nullopt;
+  for (std::size_t at = 0; at < turns_.size(); ++at) {
+    Turn& turn = turns_[at];
+    if (turn.next == microbatches_ || !is_held_[at * microbatches_ + turn.next]) continue;
+    is_held_[at * microbatches_ + turn.next] = false;
+    --held_count_;
+    return Op{turn.next++, turn.stage, OpKind::backward_weight, false};
+  }
+  return std::nullopt;
+}
+
+Order as_run(const Order& order) {
+  Order result;
+  result.reserve(order.size());
+  for (const RankOrder& published : order) {
+    std::vector<std::uint16_t> stages;
+    std::uint32_t microbatches = 0;
+    for (const Op& op : published) {
+      if (std::find(stages.begin(), stages.end(), op.stage) == stages.end()) stages.push_back(op.stage);
+      microbatches = std::max(microbatches, op.microbatch + 1);
+    }
+    std::sort(stages.begin(), stages.end());
+    WeightTurns turns(stages, microbatches);
+    RankOrder executed;
+    executed.reserve(published.size());
+    for (const Op& op : published) {
+      if (const auto admitted = turns.admit(op)) executed.push_back(*admitted);
+      while (const auto due = turns.take_due()) executed.push_back(*due);
+    }
+    result.push_back(std::move(executed));
+  }
+  return result;
+}
+
+}  // namespace weft
