@@ -67,12 +67,17 @@ MessageHeader decode(std::span<const std::byte> bytes) {
   header.payload_bytes = load_le<std::uint64_t>(p + 32);
   std::array<std::uint32_t, Shape::max_dims> shape{};
   for (std::size_t i = 0; i < dims; ++i) shape[i] = load_le<std::uint32_t>(p + 40 + 4 * i);
+  for (std::size_t i = dims; i < Shape::max_dims; ++i)
+    if (load_le<std::uint32_t>(p + 40 + 4 * i) != 0)
+      refuse("unused dims", load_le<std::uint32_t>(p + 40 + 4 * i));
   header.shape = Shape(std::span<const std::uint32_t>(shape.data(), dims));
 
-  std::uint64_t expected = header.kind == MessageKind::credit ? 0 : dtype_size(header.dtype);
+  std::uint64_t elements = 1;
   for (const std::uint32_t dim : header.shape.dims())
-    if (__builtin_mul_overflow(expected, std::uint64_t{dim}, &expected))
+    if (__builtin_mul_overflow(elements, std::uint64_t{dim}, &elements) || elements >> 59 != 0)
       refuse("shape, too large at dim", dim);
+  const std::uint64_t expected =
+      header.kind == MessageKind::credit ? 0 : elements * dtype_size(header.dtype);  // below 2^63
   if (header.payload_bytes != expected) refuse("payload size", header.payload_bytes);
   return header;
 }

@@ -60,8 +60,8 @@ struct MessageHeader {
 void encode(const MessageHeader& header, std::span<std::byte, MessageHeader::wire_bytes> to) noexcept;
 
 /// Reads 64 bytes that come from outside. Throws TransportError naming the field that is wrong: magic,
-/// version, kind, phase, dtype, number of dims, or a shape whose bytes are not `payload_bytes` (for kinds
-/// that carry a tensor).
+/// version, kind, phase, dtype, number of dims, an unused dim that is not 0, or a shape whose bytes are not
+/// `payload_bytes` (for kinds that carry a tensor).
 [[nodiscard]] MessageHeader decode(std::span<const std::byte> bytes);
 
 }  // namespace weft
