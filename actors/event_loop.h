@@ -1,0 +1,87 @@
+#pragma once
+// The loop of one rank: runs ready coroutines, progresses the transport, and sleeps when there is nothing to
+// do.
+#include <atomic>
+#include <functional>
+
+#include "weft/actors/ready_queue.h"
+#include "weft/actors/task.h"
+#include "weft/base/clock.h"
+#include "weft/transport/transport.h"
+
+namespace weft {
+
+/// One thread, one loop, one transport. A single coroutine chain waits at a time: the rank's actor.
+class EventLoop {
+ public:
+  /// `spin`: how long to look for work before blocking; 0 when ranks outnumber cores.
+  explicit EventLoop(Transport& transport, Nanoseconds spin = 20'000) noexcept
+      : transport_(transport), spin_(spin) {}
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  /// Runs `task` to its end and returns its result. Rethrows its exception, those of the transport, and what
+  /// `interrupt` asked for.
+  template <class T>
+  T run(Task<T> task) {
+    task.start(ready_);
+    while (!task.done())
+      if (!turn()) idle();
+    return task.result();
+  }
+
+  /// Hand-stepped use, for tests: starts nothing itself, does what can be done now. True when anything
+  /// happened.
+  bool turn();
+  [[nodiscard]] ReadyQueue& ready() noexcept { return ready_; }
+
+  /// The monotonic clock, or the one set for tests.
+  [[nodiscard]] Nanoseconds now() const { return clock_ ? clock_() : now_ns(); }
+  void set_clock(std::function<Nanoseconds()> clock) { clock_ = std::move(clock); }
+
+  /// Resumes `waiting` at `deadline` unless wake() comes first; Decision::never means no deadline.
+  void wait(std::coroutine_handle<> waiting, Nanoseconds deadline) noexcept {
+    waiting_ = waiting;
+    deadline_ = deadline;
+  }
+  /// Something changed: the waiting coroutine goes on in the next turn.
+  void wake() {
+    if (waiting_) ready_.push(std::exchange(waiting_, nullptr));
+  }
+
+  /// From any thread: the next turn throws what `on_interrupt` throws.
+  void interrupt() noexcept {
+    interrupted_.store(true, std::memory_order_release);
+    transport_.wake();
+  }
+  /// Called on the rank's thread after an interrupt; throws when the rank shall end.
+  void on_interrupt(std::function<void()> handler) { handler_ = std::move(handler); }
+  /// Called in every turn and every poll from inside ops, for heartbeats; cheap and noexcept.
+  void on_tick(void (*tick)(void*), void* owner) noexcept {
+    tick_ = tick;
+    tick_owner_ = owner;
+  }
+
+  /// For long ops: progresses transfers without resuming anybody.
+  void poll() {
+    if (tick_) tick_(tick_owner_);
+    transport_.progress();
+  }
+
+ private:
+  void idle();
+
+  Transport& transport_;
+  Nanoseconds spin_;
+  Nanoseconds idle_since_ = 0;
+  ReadyQueue ready_;
+  std::function<Nanoseconds()> clock_;
+  std::coroutine_handle<> waiting_;
+  Nanoseconds deadline_ = 0;
+  std::atomic<bool> interrupted_{false};
+  std::function<void()> handler_;
+  void (*tick_)(void*) = nullptr;
+  void* tick_owner_ = nullptr;
+};
+
+}  // namespace weft

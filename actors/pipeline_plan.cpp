@@ -1,0 +1,140 @@
+#include "weft/actors/pipeline_plan.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "weft/scheduling/weight_turns.h"
+
+namespace weft {
+namespace {
+
+StagePeaks peaks_of(const Schedule& schedule, std::uint16_t stage) {
+  const RankPeaks& rank = schedule.peaks[schedule.rank_of[stage]];
+  for (const StagePeaks& peaks : rank.stages)
+    if (peaks.stage == stage) return peaks;
+  throw ScheduleError(fmt::format("schedule {} has no ops for stage {}", schedule.name, stage));
+}
+
+// Credits such that a sender never waits for one while it keeps to its slots. Towards higher stages: a
+// message not yet consumed keeps a slot of the source taken, a consumed one (its buffer is kept until I or W)
+// one of the target. Towards lower stages: the micro-batch's slot at the target is taken all the while.
+void add_edges(PipelinePlan& plan) {
+  const Schedule& schedule = plan.schedule;
+  const std::uint32_t m = schedule.microbatches;
+  for (std::uint16_t source = 0; source + 1u < schedule.stage_count; ++source) {
+    const auto target = static_cast<std::uint16_t>(source + 1);
+    const std::uint32_t below = peaks_of(schedule, source).in_flight;
+    const std::uint32_t above = peaks_of(schedule, target).in_flight;
+    EdgePlan forward;
+    forward.kind = MessageKind::activation;
+    forward.source_stage = source;
+    forward.target_stage = target;
+    forward.source_rank = schedule.rank_of[source];
+    forward.target_rank = schedule.rank_of[target];
+    forward.credits = std::max(1u, std::min(m, below + above));
+    forward.tensors = plan.inputs[target];
+    EdgePlan backward;
+    backward.kind = MessageKind::gradient;
+    backward.source_stage = target;
+    backward.target_stage = source;
+    backward.source_rank = forward.target_rank;
+    backward.target_rank = forward.source_rank;
+    backward.credits = std::max(1u, std::min(m, below));
+    for (const TensorSpec& spec : forward.tensors)
+      if (spec.differentiable) backward.tensors.push_back(spec);
+    plan.edges.push_back(std::move(forward));
+    if (!backward.tensors.empty()) plan.edges.push_back(std::move(backward));
+  }
+}
+
+void find_ties(PipelinePlan& plan, const std::vector<std::vector<Parameter>>& parameters) {
+  std::map<std::string, std::pair<std::uint16_t, std::uint32_t>> first_uses;
+  for (std::uint16_t stage = 0; stage < parameters.size(); ++stage)
+    for (std::uint32_t i = 0; i < parameters[stage].size(); ++i) {
+      const Parameter& parameter = parameters[stage][i];
+      if (!first_uses.emplace(parameter.name, std::pair(stage, i)).second)
+        throw Error(fmt::format("two parameters are called {}", parameter.name));
+      if (parameter.tied_to.empty()) continue;
+      const auto first = first_uses.find(parameter.tied_to);
+      if (first == first_uses.end() ||
+          parameters[first->second.first][first->second.second].shape != parameter.shape)
+        throw Error(fmt::format("{} is tied to {}, which is no earlier parameter of the same shape",
+                                parameter.name, parameter.tied_to));
+      plan.ties.push_back({parameter.name, first->second.first, stage, first->second.second, i,
+                           parameter.shape.elements() * sizeof(float)});
+    }
+}
+
+}  // namespace
+
+PipelinePlan plan_pipeline(Schedule schedule, const StageFactory& stages, const OptimizerFactory& optimizer) {
+  PipelinePlan plan;
+  plan.schedule = std::move(schedule);
+  const auto count = static_cast<std::uint16_t>(plan.schedule.stage_count);
+  ShapeList input;
+  std::vector<std::vector<Parameter>> parameters(count);
+  for (std::uint16_t s = 0; s < count; ++s) {
+    const std::unique_ptr<Stage> stage = stages(s, count);
+    plan.inputs.push_back(input);
+    plan.stages.push_back(stage->plan(input));
+    input = plan.stages.back().outputs;
+    if (input.size() > TensorList::capacity) throw Error(fmt::format("stage {} has more than 8 outputs", s));
+    if (plan.schedule.splits_backward && !plan.stages.back().splits_backward)
+      throw ScheduleError(
+          fmt::format("schedule {} runs I and W apart, which stage {} cannot; allowed: afab, 1f1b, "
+                      "interleaved_1f1b",
+                      plan.schedule.name, s));
+    const auto own = stage->parameters();
+    parameters[s].assign(own.begin(), own.end());
+    std::vector<Parameter*> pointers;
+    auto& names = plan.parameters.emplace_back();
+    for (Parameter& parameter : parameters[s]) {
+      pointers.push_back(&parameter);
+      names.push_back(parameter.name);
+    }
+    plan.state_bytes.push_back(optimizer ? optimizer()->state_bytes(pointers) : 0);
+  }
+  find_ties(plan, parameters);
+  add_edges(plan);
+  return plan;
+}
+
+RankMemory PipelinePlan::memory(std::uint32_t rank) const {
+  RankMemory memory;
+  for (const std::uint16_t stage : schedule.stages_of[rank]) {
+    const StagePeaks peaks = peaks_of(schedule, stage);
+    const StagePlan& plan = stages[stage];
+    memory.state += aligned(plan.state);
+    memory.optimizer += state_bytes[stage];
+    memory.activation_slots += BlockPool::arena_bytes(plan.activation_slot, peaks.activation_slots);
+    memory.weight_slots += BlockPool::arena_bytes(plan.weight_slot, peaks.weight_slots);
+    memory.workspace = std::max<std::uint64_t>(memory.workspace, aligned(plan.workspace));
+  }
+  memory.messages = Mailbox::arena_bytes(rank, edges);
+  for (const TiedPair& tie : ties)
+    if (schedule.rank_of[tie.first_stage] == rank && schedule.rank_of[tie.second_stage] != rank)
+      memory.messages += aligned(tie.bytes);
+  if (schedule.dynamic) return memory;
+
+  // The same bookkeeping as the actor's, over the order as it runs.
+  std::uint64_t held = 0;
+  const Order run = as_run(schedule.order);
+  for (const Op& op : run[rank]) {
+    const StagePlan& plan = stages[op.stage];
+    std::uint64_t input = 0;
+    for (const TensorSpec& spec : inputs[op.stage]) input += spec.bytes();
+    const bool whole = op.kind == OpKind::backward;
+    if (op.kind == OpKind::forward) held += plan.activation_slot + input;
+    if (whole || op.kind == OpKind::backward_input) held += plan.weight_slot;
+    memory.peak_activation = std::max(memory.peak_activation, held);
+    if (whole || op.kind == OpKind::backward_input)
+      held -= plan.activation_slot + (plan.keeps_input_until_weight ? 0 : input);
+    if (whole || op.kind == OpKind::backward_weight)
+      held -= plan.weight_slot + (plan.keeps_input_until_weight ? input : 0);
+  }
+  return memory;
+}
+
+}  // namespace weft

@@ -1,0 +1,276 @@
+#include "weft/actors/rank.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "weft/actors/norm.h"
+#include "weft/base/byte_order.h"
+#include "weft/base/error.h"
+#include "weft/scheduling/in_turn_policy.h"
+
+namespace weft {
+namespace {
+
+template <class T>
+void append(std::vector<std::byte>& bytes, T value) {
+  const std::size_t at = bytes.size();
+  bytes.resize(at + sizeof(T));
+  store_le(bytes.data() + at, value);
+}
+
+// Reads what append wrote; all of it comes from ranks of the same build.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
+  template <class T>
+  T next() {
+    if (at_ + sizeof(T) > bytes_.size())
+      throw TransportError("a rank's share of the step's agreement is cut short");
+    const T value = load_le<T>(bytes_.data() + at_);
+    at_ += sizeof(T);
+    return value;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::size_t at_ = 0;
+};
+
+std::size_t arena_size(const PipelinePlan& plan, std::uint32_t rank) { return plan.memory(rank).total(); }
+
+}  // namespace
+
+Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& stages,
+           const OptimizerFactory& optimizer, Transport& transport, RankOptions options)
+    : rank_(rank),
+      plan_(plan),
+      options_(std::move(options)),
+      loop_(transport, options_.spin),
+      view_(rank, plan.schedule.stage_count, plan.schedule.stages_of[rank], plan.schedule.microbatches,
+            plan.schedule.peaks[rank].in_flight),
+      arena_(arena_size(plan, rank), fmt::format("rank {}", rank)),
+      optimizer_(optimizer()) {
+  for (const std::uint16_t stage : view_.stages()) {
+    stages_.push_back(stages(stage, static_cast<std::uint16_t>(plan.schedule.stage_count)));
+    stages_.back()->plan(plan.inputs[stage]);
+    stages_.back()->allocate(arena_);
+    for (Parameter& parameter : stages_.back()->parameters()) parameters_.push_back(&parameter);
+  }
+  optimizer_->allocate(parameters_, arena_);
+  mailbox_ = std::make_unique<Mailbox>(rank, plan.edges, plan.schedule.microbatches, arena_, loop_, transport,
+                                       view_);
+  transport.attach(*mailbox_);
+  std::unique_ptr<Policy> policy;
+  if (options_.policy)
+    policy = std::make_unique<InTurnPolicy>(options_.policy(plan.schedule, rank),
+                                            plan.schedule.stages_of[rank], plan.schedule.microbatches);
+  else
+    policy = make_policy(plan.schedule, rank);
+  actor_ = std::make_unique<StageActor>(rank, plan, stages_, std::move(policy), *mailbox_, view_, arena_);
+  collectives_ = std::make_unique<Collectives>(rank, transport.world_size(), *mailbox_);
+
+  // Tied gradients from other ranks land in memory of their own; the sum comes back straight into the second
+  // use's gradient.
+  tie_buffers_.resize(plan.ties.size());
+  for (std::size_t i = 0; i < plan.ties.size(); ++i) {
+    const TiedPair& tie = plan.ties[i];
+    const bool first_here = plan.schedule.rank_of[tie.first_stage] == rank;
+    const bool second_here = plan.schedule.rank_of[tie.second_stage] == rank;
+    const auto number = static_cast<std::uint8_t>(i);
+    if (first_here && !second_here) {
+      tie_buffers_[i] = arena_.take(tie.bytes);
+      mailbox_->expect_direct(MessageKind::tied_gradient, tie.first_stage, number, tie_buffers_[i],
+                              tie.bytes);
+    }
+    if (second_here && !first_here)
+      mailbox_->expect_direct(
+          MessageKind::tied_sum, tie.second_stage, number,
+          reinterpret_cast<std::byte*>(parameter(tie.second_stage, tie.second_index).gradient), tie.bytes);
+  }
+}
+
+Rank::~Rank() { mailbox_->stop_credits(); }
+
+Parameter& Rank::parameter(std::uint16_t stage, std::uint32_t index) {
+  const auto stages = view_.stages();
+  const auto at =
+      static_cast<std::size_t>(std::lower_bound(stages.begin(), stages.end(), stage) - stages.begin());
+  return stages_[at]->parameters()[index];
+}
+
+StepReport Rank::train(std::uint64_t step, BatchSource& data) { return loop_.run(train_step(step, data)); }
+double Rank::evaluate(std::uint64_t pass, BatchSource& data) { return loop_.run(evaluate_pass(pass, data)); }
+
+Task<StepReport> Rank::train_step(std::uint64_t step, BatchSource& data) {
+  co_await actor_->run_step(step, Phase::train, data);
+  co_await exchange_tied();
+  StepReport report;
+  co_await agree(report);
+  double scale = 1.0;
+  if (options_.clip_gradient) scale = std::min(1.0, *options_.clip_gradient / (report.gradient_norm + 1e-6));
+  optimizer_->update(step, scale);
+  parameters_changed();
+  co_return report;
+}
+
+Task<double> Rank::evaluate_pass(std::uint64_t pass, BatchSource& data) {
+  co_await actor_->run_step(pass, Phase::evaluate, data);
+  double sum = 0;
+  for (const double loss : actor_->record().losses) sum += loss;
+  co_return sum / plan_.schedule.microbatches;
+}
+
+void Rank::parameters_changed() {
+  for (auto& stage : stages_) stage->parameters_changed();
+}
+
+// The sum of a tied weight's gradients is first use + second use, whoever holds them.
+Task<void> Rank::exchange_tied() {
+  for (std::size_t i = 0; i < plan_.ties.size(); ++i) {
+    const TiedPair& tie = plan_.ties[i];
+    const std::uint32_t first_rank = plan_.schedule.rank_of[tie.first_stage];
+    const std::uint32_t second_rank = plan_.schedule.rank_of[tie.second_stage];
+    if (rank_ != first_rank && rank_ != second_rank) continue;
+    const std::size_t count = tie.bytes / sizeof(float);
+    MessageHeader header;
+    header.tensor = static_cast<std::uint8_t>(i);
+    header.dtype = DType::float32;
+    header.shape = Shape{static_cast<std::uint32_t>(count)};
+    header.payload_bytes = tie.bytes;
+    if (rank_ == first_rank) {
+      float* first = parameter(tie.first_stage, tie.first_index).gradient;
+      if (rank_ == second_rank) {
+        float* second = parameter(tie.second_stage, tie.second_index).gradient;
+        for (std::size_t k = 0; k < count; ++k) first[k] += second[k];
+        std::memcpy(second, first, tie.bytes);
+        continue;
+      }
+      co_await mailbox_->receive_direct(MessageKind::tied_gradient, tie.first_stage, header.tensor);
+      const float* second = reinterpret_cast<const float*>(tie_buffers_[i]);
+      for (std::size_t k = 0; k < count; ++k) first[k] += second[k];
+      header.kind = MessageKind::tied_sum;
+      header.source_stage = tie.first_stage;
+      header.target_stage = tie.second_stage;
+      mailbox_->send_direct(second_rank, header, reinterpret_cast<const std::byte*>(first));
+    } else {
+      header.kind = MessageKind::tied_gradient;
+      header.source_stage = tie.second_stage;
+      header.target_stage = tie.first_stage;
+      mailbox_->send_direct(
+          first_rank, header,
+          reinterpret_cast<const std::byte*>(parameter(tie.second_stage, tie.second_index).gradient));
+      co_await mailbox_->receive_direct(MessageKind::tied_sum, tie.second_stage, header.tensor);
+    }
+    co_await mailbox_->sent_all();
+  }
+}
+
+// One gather and one broadcast a step: gradient squares, losses and measurements to rank 0; the norm and all
+// the rest back to everyone.
+Task<void> Rank::agree(StepReport& report) {
+  write_part();
+  co_await collectives_->gather(0, part_, parts_);
+  if (rank_ == 0) {
+    agreement_.clear();
+    append<std::uint8_t>(agreement_, options_.stop_requested && options_.stop_requested() ? 1 : 0);
+    squares_.resize(plan_.schedule.stage_count);
+    for (const auto& part : parts_) {
+      Reader reader(part);
+      append(agreement_, reader.next<double>());
+      append(agreement_, reader.next<std::uint32_t>());
+      append(agreement_, reader.next<std::uint64_t>());
+      append(agreement_, reader.next<double>());
+      const auto losses = reader.next<std::uint32_t>();
+      append(agreement_, losses);
+      for (std::uint32_t i = 0; i < losses; ++i) append(agreement_, reader.next<double>());
+      const auto stages = reader.next<std::uint32_t>();
+      for (std::uint32_t i = 0; i < stages; ++i) {
+        auto& squares = squares_.at(reader.next<std::uint16_t>());
+        squares.resize(reader.next<std::uint32_t>());
+        for (double& square : squares) square = reader.next<double>();
+      }
+    }
+    for (const TiedPair& tie : plan_.ties) squares_[tie.second_stage][tie.second_index] = 0.0;
+    double sum = 0;
+    std::uint16_t bad_stage = 0;
+    std::uint32_t bad_index = UINT32_MAX;
+    for (std::uint16_t s = 0; s < squares_.size(); ++s)
+      for (std::uint32_t i = 0; i < squares_[s].size(); ++i) {
+        sum += squares_[s][i];
+        if (bad_index == UINT32_MAX && !std::isfinite(squares_[s][i])) {
+          bad_stage = s;
+          bad_index = i;
+        }
+      }
+    append(agreement_, std::sqrt(sum));
+    append(agreement_, bad_stage);
+    append(agreement_, bad_index);
+  }
+  co_await collectives_->broadcast(0, agreement_);
+  read_agreement(report);
+}
+
+void Rank::write_part() {
+  const StepRecord& record = actor_->record();
+  const bool last = view_.stages().back() + 1u == plan_.schedule.stage_count;
+  part_.clear();
+  append(part_, record.bubble());
+  append(part_, record.peak_in_flight);
+  append(part_, record.peak_activation_bytes);
+  append(part_, static_cast<double>(record.busy) * 1e-6);
+  append(part_, last ? plan_.schedule.microbatches : std::uint32_t{0});
+  if (last)
+    for (const double loss : record.losses) append(part_, loss);
+  append(part_, static_cast<std::uint32_t>(stages_.size()));
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    const auto parameters = stages_[i]->parameters();
+    append(part_, view_.stages()[i]);
+    append(part_, static_cast<std::uint32_t>(parameters.size()));
+    for (const Parameter& parameter : parameters)
+      append(part_, sum_of_squares({parameter.gradient, parameter.shape.elements()}));
+  }
+}
+
+void Rank::read_agreement(StepReport& report) {
+  Reader reader(agreement_);
+  report.stop_requested = reader.next<std::uint8_t>() != 0;
+  report.ranks.resize(plan_.schedule.ranks);
+  for (RankStatistics& statistics : report.ranks) {
+    statistics.bubble = reader.next<double>();
+    statistics.peak_in_flight = reader.next<std::uint32_t>();
+    statistics.peak_activation_bytes = reader.next<std::uint64_t>();
+    statistics.busy_ms = reader.next<double>();
+    const auto losses = reader.next<std::uint32_t>();
+    for (std::uint32_t i = 0; i < losses; ++i) report.losses.push_back(reader.next<double>());
+  }
+  for (const double loss : report.losses) report.loss += loss;
+  report.loss /= static_cast<double>(plan_.schedule.microbatches);
+  report.gradient_norm = reader.next<double>();
+  const auto stage = reader.next<std::uint16_t>();
+  const auto index = reader.next<std::uint32_t>();
+  if (index != UINT32_MAX)
+    throw NonFiniteError(
+        fmt::format("the gradient norm is not finite; first tensor that is not finite: the gradient of {}",
+                    plan_.parameters.at(stage).at(index)));
+}
+
+std::vector<std::string> Rank::gather_text(const std::string& mine) {
+  std::vector<std::vector<std::byte>> parts;
+  const auto* data = reinterpret_cast<const std::byte*>(mine.data());
+  loop_.run(collectives_->gather(0, {data, mine.size()}, parts));
+  std::vector<std::string> texts;
+  for (const auto& part : parts) texts.emplace_back(reinterpret_cast<const char*>(part.data()), part.size());
+  return texts;
+}
+
+std::string Rank::broadcast_text(const std::string& text) {
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  std::vector<std::byte> bytes(data, data + text.size());
+  loop_.run(collectives_->broadcast(0, bytes));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace weft

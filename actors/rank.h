@@ -1,0 +1,109 @@
+#pragma once
+// One rank with everything it owns: memory, stages, mailbox, actor, optimizer. A training step of the whole
+// pipeline is the same call on every rank.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weft/actors/collectives.h"
+#include "weft/actors/event_loop.h"
+#include "weft/actors/optimizer.h"
+#include "weft/actors/pipeline_plan.h"
+#include "weft/actors/stage_actor.h"
+
+namespace weft {
+
+/// What every rank measured in a step, the same on all ranks: [rank].
+struct RankStatistics {
+  double bubble = 0;  ///< idle share between a rank's first and last op
+  std::uint32_t peak_in_flight = 0;
+  std::uint64_t peak_activation_bytes = 0;
+  double busy_ms = 0;
+};
+
+/// The outcome of one training step, the same on all ranks.
+struct StepReport {
+  std::vector<double> losses;   ///< [micro-batch], before the update
+  double loss = 0;              ///< their mean, summed in micro-batch order
+  double gradient_norm = 0;     ///< 2-norm over all parameters, a tied weight once, before clipping
+  bool stop_requested = false;  ///< somebody asked the run to stop after this step
+  std::vector<RankStatistics> ranks;
+};
+
+/// How a rank runs.
+struct RankOptions {
+  std::optional<double>
+      clip_gradient;  ///< largest 2-norm; gradients are scaled by min(1, clip / (norm + 1e-6))
+  std::function<bool()> stop_requested;  ///< asked on rank 0 once a step
+  Nanoseconds spin = 20'000;             ///< look for messages so long before blocking
+  /// The policy of one rank; empty for the schedule's own. It is wrapped so that W stays in micro-batch
+  /// order.
+  std::function<std::unique_ptr<Policy>(const Schedule&, std::uint32_t rank)> policy;
+};
+
+class Rank {
+ public:
+  /// Takes all memory and makes this rank's stages with their initial values. `plan` and `transport` outlive
+  /// the rank.
+  Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& stages,
+       const OptimizerFactory& optimizer, Transport& transport, RankOptions options);
+  ~Rank();
+
+  /// One training step: every op, tied gradients, the norm, the update. Runs the loop until it is done.
+  /// Throws NonFiniteError, PeerFailure, TransportError, and what stages throw.
+  StepReport train(std::uint64_t step, BatchSource& data);
+  /// The same as a coroutine, for hand-stepped loops.
+  Task<StepReport> train_step(std::uint64_t step, BatchSource& data);
+
+  /// Forward only: the mean loss on the last stage's rank, 0 elsewhere. `pass` counts evaluations over the
+  /// whole run.
+  double evaluate(std::uint64_t pass, BatchSource& data);
+  Task<double> evaluate_pass(std::uint64_t pass, BatchSource& data);
+
+  /// Brings one string of each rank to rank 0 (empty result elsewhere).
+  std::vector<std::string> gather_text(const std::string& mine);
+  /// Gives rank 0's string to all.
+  std::string broadcast_text(const std::string& text);
+
+  [[nodiscard]] std::uint32_t rank() const noexcept { return rank_; }
+  [[nodiscard]] const PipelinePlan& plan() const noexcept { return plan_; }
+  /// This rank's parameters in the order of the model.
+  [[nodiscard]] std::span<Parameter* const> parameters() const noexcept { return parameters_; }
+  [[nodiscard]] Optimizer& optimizer() noexcept { return *optimizer_; }
+  /// To be called after parameters were written from outside.
+  void parameters_changed();
+  [[nodiscard]] EventLoop& loop() noexcept { return loop_; }
+  [[nodiscard]] StageActor& actor() noexcept { return *actor_; }
+  [[nodiscard]] const StepRecord& record() const noexcept { return actor_->record(); }
+
+ private:
+  Task<void> exchange_tied();
+  Task<void> agree(StepReport& report);
+  void write_part();
+  void read_agreement(StepReport& report);
+  Parameter& parameter(std::uint16_t stage, std::uint32_t index);
+
+  std::uint32_t rank_;
+  const PipelinePlan& plan_;
+  RankOptions options_;
+  EventLoop loop_;
+  RankState view_;
+  Arena arena_;
+  std::vector<std::unique_ptr<Stage>> stages_;
+  std::vector<Parameter*> parameters_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Mailbox> mailbox_;
+  std::unique_ptr<StageActor> actor_;
+  std::unique_ptr<Collectives> collectives_;
+  std::vector<std::byte*> tie_buffers_;        // [tie], where the first use is here and the second is not
+  std::vector<std::byte> part_;                // this rank's share of the agreement
+  std::vector<std::vector<std::byte>> parts_;  // all shares, on rank 0
+  std::vector<std::byte> agreement_;           // what rank 0 says
+  std::vector<std::vector<double>> squares_;   // [stage][parameter], on rank 0
+};
+
+}  // namespace weft

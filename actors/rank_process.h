@@ -1,0 +1,55 @@
+#pragma once
+// This process as one rank of a run that a launcher started: its control connection and its transport.
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "weft/actors/event_loop.h"
+#include "weft/actors/stage_actor.h"
+#include "weft/transport/rendezvous/control_client.h"
+#include "weft/transport/rendezvous/rank_environment.h"
+#include "weft/transport/transport.h"
+
+namespace weft {
+
+class RankProcess final : public ActorObserver {
+ public:
+  /// Meets the other ranks. `facts` must be the same on all (the build is one of them already). Throws
+  /// TransportError, PeerFailure.
+  RankProcess(const RankEnvironment& environment, std::vector<CommonFact> facts);
+  ~RankProcess() override;
+
+  [[nodiscard]] std::uint32_t rank() const noexcept { return environment_.rank; }
+  [[nodiscard]] std::uint32_t world_size() const noexcept { return environment_.world_size; }
+  [[nodiscard]] Transport& transport() noexcept { return *transport_; }
+  [[nodiscard]] bool stop_requested() const noexcept { return control_->stop_requested(); }
+  /// How long a loop may spin on this host: nothing when ranks outnumber cores.
+  [[nodiscard]] Nanoseconds spin() const noexcept;
+
+  /// Ties the loop to the control connection: heartbeats, and an exception when another rank fails.
+  void watch(EventLoop& loop);
+  /// Before the watched loop is destroyed.
+  void unwatch();
+  /// All work is done: waits for what is still being sent, then leaves in order.
+  void finish();
+  /// Tells everybody that this rank fails for the current exception, and returns the text of the first cause
+  /// known.
+  std::string report_failure(std::exception_ptr error) noexcept;
+
+  void working(std::uint64_t ops_done, const Op& op) noexcept override;
+  void waiting(std::uint64_t ops_done, const char* what) noexcept override;
+  /// Between steps, where no progress is expected.
+  void outside() noexcept { control_->set_outside(); }
+
+ private:
+  RankEnvironment environment_;
+  std::mutex mutex_;  // guards loop_ against the control thread
+  EventLoop* loop_ = nullptr;
+  std::unique_ptr<ControlClient> control_;
+  std::unique_ptr<Transport> transport_;
+};
+
+}  // namespace weft

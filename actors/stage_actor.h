@@ -1,0 +1,98 @@
+#pragma once
+// The actor of one rank: asks its policy which awaited message to work on next, and does so.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "weft/actors/batch_source.h"
+#include "weft/actors/mailbox.h"
+#include "weft/actors/pipeline_plan.h"
+#include "weft/actors/stage.h"
+#include "weft/actors/task.h"
+#include "weft/scheduling/policy.h"
+#include "weft/scheduling/trace.h"
+
+namespace weft {
+
+/// Hears what a rank is doing, for heartbeats. Called between ops; must not throw.
+class ActorObserver {
+ public:
+  virtual ~ActorObserver() = default;
+  virtual void working(std::uint64_t ops_done, const Op& op) noexcept = 0;
+  virtual void waiting(std::uint64_t ops_done, const char* what) noexcept = 0;
+};
+
+/// What a rank measured in one step.
+struct StepRecord {
+  std::vector<double> losses;  ///< [micro-batch], on the last stage's rank
+  Nanoseconds busy = 0;        ///< time inside ops
+  Nanoseconds first_start = 0;
+  Nanoseconds last_end = 0;
+  std::uint32_t peak_in_flight = 0;
+  std::uint64_t peak_activation_bytes = 0;
+
+  /// Idle share of the time from the first op's start to the last op's end.
+  [[nodiscard]] double bubble() const noexcept {
+    const auto span = static_cast<double>(last_end - first_start);
+    return span > 0 ? 1.0 - static_cast<double>(busy) / span : 0.0;
+  }
+};
+
+class StageActor {
+ public:
+  /// `stages`: this rank's, ascending, allocated. `arena` has the slots and workspace of plan.memory(rank)
+  /// free.
+  StageActor(std::uint32_t rank, const PipelinePlan& plan, std::span<const std::unique_ptr<Stage>> stages,
+             std::unique_ptr<Policy> policy, Mailbox& mailbox, RankState& view, Arena& arena);
+
+  /// Runs every op of this rank in one step. Throws what a stage throws, NonFiniteError for a loss that is
+  /// not finite, ScheduleError for a policy that names an op whose inputs are not there or exceeds the slots.
+  Task<void> run_step(std::uint64_t step, Phase phase, BatchSource& data);
+
+  [[nodiscard]] const StepRecord& record() const noexcept { return record_; }
+  /// From now on events are appended to `events` (null: no longer).
+  void trace(std::vector<TraceEvent>* events) noexcept { events_ = events; }
+  void observe(ActorObserver* observer) noexcept { observer_ = observer; }
+
+ private:
+  struct LocalStage {
+    Stage* stage = nullptr;
+    const StagePlan* plan = nullptr;
+    std::unique_ptr<BlockPool> activation_slots;
+    std::unique_ptr<BlockPool> weight_slots;
+    std::vector<MicrobatchContext> contexts;  // [micro-batch]
+    std::vector<Buffer> activation;           // [micro-batch]: the slot held
+    std::vector<Buffer> weight;
+  };
+
+  void begin_step(std::uint64_t step, Phase phase, BatchSource& data);
+  [[nodiscard]] bool finished() const noexcept { return ops_left_ == 0; }
+  Task<void> issue(Op op);
+  Task<void> forward(LocalStage& local, std::uint32_t microbatch);
+  Task<void> backward_input(LocalStage& local, std::uint32_t microbatch);
+  Task<void> backward_weight(LocalStage& local, std::uint32_t microbatch);
+  void hold(std::uint64_t bytes) noexcept;
+  void check_loss(const MicrobatchContext& context) const;
+  void describe_wait() noexcept;
+  LocalStage& local(std::uint16_t stage) noexcept;
+
+  std::uint32_t rank_;
+  std::uint16_t last_stage_;
+  std::unique_ptr<Policy> policy_;
+  Mailbox& mailbox_;
+  RankState& view_;
+  const Schedule& schedule_;
+  std::vector<LocalStage> stages_;
+  std::span<std::byte> workspace_;
+  BatchSource* data_ = nullptr;
+  StepRecord record_;
+  std::uint64_t step_ = 0;
+  std::uint32_t ops_left_ = 0;  // in pairs of (stage, micro-batch) not yet through
+  std::uint64_t ops_done_ = 0;
+  std::uint64_t held_bytes_ = 0;
+  Nanoseconds idle_since_ = 0;
+  std::vector<TraceEvent>* events_ = nullptr;
+  ActorObserver* observer_ = nullptr;
+};
+
+}  // namespace weft
