@@ -129,7 +129,7 @@ TEST(MessageHeader, OfAScalarAndOfNothingIsTaken) {
 TEST(MessageHeader, ThatIsTakenEncodesToTheSameBytes) {
   std::mt19937 random(7);
   int taken = 0;
-  for (int round = 0; round < 200'000; ++round) {
+  for (int round = 0; round < 40'000; ++round) {
     Wire bytes = wire_of(example());
     const int changes = 1 + static_cast<int>(random() % 2);
     for (int i = 0; i < changes; ++i) bytes[random() % bytes.size()] = static_cast<std::byte>(random());
@@ -140,7 +140,7 @@ TEST(MessageHeader, ThatIsTakenEncodesToTheSameBytes) {
     } catch (const TransportError&) {
     }
   }
-  EXPECT_GT(taken, 1000);
+  EXPECT_GT(taken, 200);
 }
 
 }  // namespace
