@@ -22,7 +22,8 @@ endif()
 
 add_library(weft_asio INTERFACE)
 target_include_directories(weft_asio SYSTEM INTERFACE ${ASIO_INCLUDE})
-target_compile_definitions(weft_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+target_compile_definitions(weft_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED
+  ASIO_DISABLE_STD_ALIGNED_ALLOC)  # else it depends on which header a source includes first
 target_link_libraries(weft_asio INTERFACE Threads::Threads)
 
 add_library(weft_xsmm INTERFACE)

@@ -1,0 +1,318 @@
+// What the rendezvous is made of, without sockets: the rules on ranks, sealed frames, the progress board, the
+// environment.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "weft/base/error.h"
+#include "weft/transport/rendezvous/build_identity.h"
+#include "weft/transport/rendezvous/progress_board.h"
+#include "weft/transport/rendezvous/rank_environment.h"
+#include "weft/transport/rendezvous/roll.h"
+#include "weft/transport/rendezvous/wire.h"
+
+namespace weft::control {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+const std::vector<CommonFact> kFacts{{"build", "abc"}};
+constexpr std::chrono::milliseconds kLimit = 10s;
+constexpr std::chrono::milliseconds kJoinLimit = 300s;
+
+class RollTest : public testing::Test {
+ protected:
+  void join_all() {
+    for (std::uint32_t rank = 0; rank < roll_.size(); ++rank) roll_.join(rank, kFacts, start_);
+  }
+  std::optional<Failure> judge(Time now) const { return roll_.judge(now, kLimit, kJoinLimit); }
+
+  Time start_{std::chrono::hours(1)};
+  Roll roll_{3};
+};
+
+TEST_F(RollTest, FindsASilentRank) {
+  join_all();
+  for (auto now = start_; now <= start_ + 20s; now += 1s) {
+    for (const std::uint32_t rank : {0U, 2U}) roll_.beat(rank, {Activity::outside, 0, 0, {}}, now);
+    if (now <= start_ + 4s)
+      roll_.beat(1, {Activity::working, 7, static_cast<std::uint64_t>(now.time_since_epoch().count()), "1F3"},
+                 now);
+    const auto found = judge(now);
+    ASSERT_EQ(found.has_value(), now > start_ + 14s);
+    if (!found) continue;
+    EXPECT_EQ(found->rank, 1U);
+    EXPECT_THAT(
+        found->what,
+        HasSubstr("rank 1 has not answered for 10 s (stopped or stuck); last heard: 7 ops done, at 1F3"));
+  }
+}
+
+TEST_F(RollTest, FindsARankThatDoesNotTickInsideAStepOnly) {
+  join_all();
+  for (auto now = start_; now <= start_ + 60s; now += 1s) {
+    for (std::uint32_t rank = 0; rank < 3; ++rank) roll_.beat(rank, {Activity::outside, 3, 5, {}}, now);
+    ASSERT_FALSE(judge(now)) << "outside of a step a rank may take its time";
+  }
+  const auto inside = start_ + 61s;
+  for (auto now = inside; now <= inside + 10s; now += 1s) {
+    for (const std::uint32_t rank : {0U, 2U}) roll_.beat(rank, {Activity::outside, 3, 5, {}}, now);
+    roll_.beat(1, {Activity::working, 4, 6, "1B0"}, now);
+    ASSERT_FALSE(judge(now));
+  }
+  const auto found = judge(inside + 10s + 1ms);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->rank, 1U);
+  EXPECT_THAT(found->what, HasSubstr("stuck"));
+}
+
+TEST_F(RollTest, FindsADeadlockWhereEveryoneWaits) {
+  join_all();
+  std::uint64_t ticks = 0;
+  for (auto now = start_; now <= start_ + 12s; now += 1s) {
+    ++ticks;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      roll_.beat(rank, {Activity::waiting, rank, ticks, "stage " + std::to_string(rank)}, now);
+    }
+    const auto found = judge(now);
+    ASSERT_EQ(found.has_value(), now > start_ + 10s);
+    if (!found) continue;
+    EXPECT_THAT(found->what, HasSubstr("rank 2: 2 ops done, waits for stage 2"));
+  }
+}
+
+TEST_F(RollTest, SeesNoDeadlockWhileOneRankComputes) {
+  join_all();
+  std::uint64_t ticks = 0;
+  for (auto now = start_; now <= start_ + 60s; now += 1s) {
+    ++ticks;
+    roll_.beat(0, {Activity::working, 1, ticks, "a long op that polls"}, now);
+    for (const std::uint32_t rank : {1U, 2U}) roll_.beat(rank, {Activity::waiting, 0, ticks, "stage 0"}, now);
+    ASSERT_FALSE(judge(now));
+  }
+}
+
+TEST_F(RollTest, FindsARankThatWaitsForOthersWhoHaveLeft) {
+  join_all();
+  roll_.give(1, 1, {}, start_);
+  roll_.finish(0);
+  roll_.finish(2);
+  roll_.beat(1, {}, start_ + 10s);
+  EXPECT_FALSE(judge(start_ + 10s));
+  roll_.beat(1, {}, start_ + 11s);
+  const auto found = judge(start_ + 11s);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->rank, 1U);
+}
+
+TEST_F(RollTest, NamesTheRanksThatDoNotCome) {
+  EXPECT_FALSE(judge(start_ + 1000s)) << "before the first arrival nothing is late";
+  roll_.join(1, kFacts, start_);
+  roll_.beat(1, {}, start_ + 300s);
+  EXPECT_FALSE(judge(start_ + 300s));
+  roll_.beat(1, {}, start_ + 301s);
+  const auto found = judge(start_ + 301s);
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->what, HasSubstr("have not joined within 300 s: 0, 2"));
+}
+
+TEST_F(RollTest, BlamesNobodyAfterTheLauncherItselfWasStopped) {
+  join_all();
+  ASSERT_TRUE(judge(start_ + 100s));
+  roll_.forgive(start_ + 100s);
+  EXPECT_FALSE(judge(start_ + 110s));
+  EXPECT_TRUE(judge(start_ + 111s));
+}
+
+TEST_F(RollTest, DoesNotWatchARankThatIsDone) {
+  join_all();
+  for (std::uint32_t rank = 0; rank < 3; ++rank) roll_.finish(rank);
+  EXPECT_FALSE(judge(start_ + 1000s));
+}
+
+TEST_F(RollTest, RefusesASecondPartForOneExchange) {
+  join_all();
+  roll_.give(0, 1, {}, start_);
+  EXPECT_THROW(roll_.give(0, 2, {}, start_), TransportError);
+}
+
+class SealedFrames : public testing::Test {
+ protected:
+  RunToken token_ = make_run_token();
+  Nonce mine_ = make_nonce();
+  Nonce theirs_ = make_nonce();
+  Channel channel(std::string_view role = "from rank") const { return {token_, role, mine_, theirs_, 4}; }
+};
+
+TEST_F(SealedFrames, OpenToWhatWasSealed) {
+  Channel out = channel();
+  Channel in = channel();
+  for (int i = 0; i < 3; ++i) {
+    const auto frame = out.seal(Type::failed, Writer().string("words " + std::to_string(i)).take());
+    ASSERT_EQ(in.rest_of(std::span(frame).first(kHeaderBytes)), frame.size() - kHeaderBytes);
+    Reader payload(in.open(frame));
+    EXPECT_EQ(payload.text(), "words " + std::to_string(i));
+    payload.end();
+  }
+}
+
+TEST_F(SealedFrames, NoticeEveryFlippedBit) {
+  Channel out = channel();
+  const auto good = out.seal(Type::lost_peer, Writer().u32(1).string("x").take());
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    auto bad = good;
+    bad[bit / 8] ^= std::byte(1U << (bit % 8));
+    Channel in = channel();
+    EXPECT_THROW(
+        {
+          const std::size_t rest = in.rest_of(std::span(bad).first(kHeaderBytes));
+          if (rest + kHeaderBytes != bad.size())
+            throw TransportError("another length: the bytes would never come");
+          (void)in.open(bad);
+        },
+        TransportError)
+        << "bit " << bit;
+  }
+}
+
+TEST_F(SealedFrames, NoticeRepetitionReorderingAndReflection) {
+  Channel out = channel();
+  const auto first = out.seal(Type::done, {});
+  const auto second = out.seal(Type::done, {});
+  Channel in = channel();
+  EXPECT_THROW((void)in.rest_of(std::span(second).first(kHeaderBytes)), TransportError);
+  (void)in.open(first);
+  EXPECT_THROW((void)in.rest_of(std::span(first).first(kHeaderBytes)), TransportError);
+  Channel other_way = channel("from launcher");
+  EXPECT_THROW((void)other_way.open(first), TransportError);
+}
+
+TEST(ControlText, ShowsNoControlCharacters) {
+  const auto bytes = Writer().string("a\x1b[31mb\r\nc\x7f").take();
+  EXPECT_EQ(Reader(bytes).text(), "a?[31mb?\nc?");
+}
+
+TEST(ControlText, EndsNoEarlierThanItSays) {
+  auto bytes = Writer().string("twelve bytes").take();
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_THROW(Reader(std::span(bytes).first(size)).text(), TransportError);
+  }
+  Reader longer(bytes);
+  longer.u32();
+  EXPECT_THROW(longer.end(), TransportError);
+}
+
+TEST(ProgressBoardTest, NeverShowsAMixOfTwoEntries) {
+  ProgressBoard board;
+  std::atomic<bool> end{false};
+  std::thread actor([&] {
+    for (std::uint64_t count = 1; !end; ++count) {
+      board.set(count % 2 == 0 ? Activity::working : Activity::waiting, count,
+                std::string(100, static_cast<char>('a' + count % 26)));
+    }
+  });
+  std::uint64_t last = 0;
+  while (last < 20'000) {
+    const auto now = board.read();
+    ASSERT_GE(now.count, last);
+    last = now.count;
+    if (now.count == 0) continue;
+    ASSERT_EQ(now.doing, std::string(100, static_cast<char>('a' + now.count % 26)));
+    ASSERT_EQ(now.activity, now.count % 2 == 0 ? Activity::working : Activity::waiting);
+  }
+  end = true;
+  actor.join();
+}
+
+TEST(ProgressBoardTest, CutsLongTextsAndKeepsTheCountOutside) {
+  ProgressBoard board;
+  board.set(Activity::working, 3, std::string(500, 'x'));
+  EXPECT_EQ(board.read().doing, std::string(kDoingBytes - 1, 'x'));
+  board.set_outside();
+  EXPECT_EQ(board.read().count, 3U);
+  EXPECT_EQ(board.read().activity, Activity::outside);
+  const auto ticks = board.read().ticks;
+  board.tick();
+  EXPECT_EQ(board.read().ticks, ticks + 1);
+}
+
+class RankEnvironmentTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    descriptor_ = share_run_token(token_);
+    set("WEFT_RANK", "1");
+    set("WEFT_WORLD_SIZE", "4");
+    set("WEFT_RENDEZVOUS", "127.0.0.1:4711");
+    set("WEFT_TOKEN_FD", std::to_string(descriptor_));
+  }
+  void TearDown() override {
+    for (const char* name : {"WEFT_RANK", "WEFT_WORLD_SIZE", "WEFT_RENDEZVOUS", "WEFT_TOKEN_FD", "LOCAL_RANK",
+                             "LOCAL_WORLD_SIZE"}) {
+      unsetenv(name);
+    }
+    close(descriptor_);
+  }
+  static void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
+  static std::string refusal() {
+    try {
+      (void)rank_environment();
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "accepted";
+  }
+  RunToken token_ = make_run_token();
+  int descriptor_ = -1;
+};
+
+TEST_F(RankEnvironmentTest, IsReadAsOftenAsAsked) {
+  for (int i = 0; i < 2; ++i) {
+    const auto environment = rank_environment();
+    ASSERT_TRUE(environment);
+    EXPECT_EQ(environment->rank, 1U);
+    EXPECT_EQ(environment->world_size, 4U);
+    EXPECT_EQ(environment->local_rank, 1U);
+    EXPECT_EQ(environment->local_world_size, 4U);
+    EXPECT_EQ(environment->host, "127.0.0.1");
+    EXPECT_EQ(environment->port, 4711);
+    EXPECT_EQ(environment->token, token_);
+  }
+}
+
+TEST_F(RankEnvironmentTest, IsAbsentWithoutARank) {
+  unsetenv("WEFT_RANK");
+  EXPECT_FALSE(rank_environment());
+}
+
+TEST_F(RankEnvironmentTest, NamesWhatIsWrong) {
+  const std::vector<std::tuple<const char*, const char*>> cases{
+      {"WEFT_RANK", "4"},          {"WEFT_RANK", "-1"},
+      {"WEFT_RANK", "one"},        {"WEFT_RANK", ""},
+      {"WEFT_WORLD_SIZE", "0"},    {"WEFT_WORLD_SIZE", "1e3"},
+      {"WEFT_RENDEZVOUS", "4711"}, {"WEFT_RENDEZVOUS", ":4711"},
+      {"WEFT_RENDEZVOUS", "a:0"},  {"WEFT_RENDEZVOUS", "a:65536"},
+      {"WEFT_TOKEN_FD", "0"},      {"WEFT_TOKEN_FD", "999"},
+      {"LOCAL_RANK", "x"}};
+  for (const auto& [name, value] : cases) {
+    const char* set_before = std::getenv(name);
+    const std::string before = set_before == nullptr ? "0" : set_before;
+    set(name, value);
+    EXPECT_THAT(refusal(), HasSubstr(name)) << value;
+    set(name, before);
+  }
+  unsetenv("WEFT_RENDEZVOUS");
+  EXPECT_THAT(refusal(), HasSubstr("WEFT_RENDEZVOUS"));
+}
+
+TEST(BuildIdentity, IsTheSameAtEveryCallAndNotEmpty) {
+  EXPECT_EQ(build_identity(), build_identity());
+  EXPECT_GE(build_identity().size(), 16U);
+}
+
+}  // namespace
+}  // namespace weft::control

@@ -1,0 +1,47 @@
+#include "weft/transport/rendezvous/run_token.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "weft/base/error.h"
+
+namespace weft {
+
+RunToken make_run_token() {
+  RunToken token;
+  if (getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) {
+    throw Error(std::string("the system gives no random bytes for the run's token: ") + std::strerror(errno));
+  }
+  return token;
+}
+
+int share_run_token(const RunToken& token) {
+  const int descriptor = memfd_create("weft-token", MFD_CLOEXEC);
+  if (descriptor < 0) {
+    throw Error(std::string("cannot make a file in memory for the run's token: ") + std::strerror(errno));
+  }
+  if (pwrite(descriptor, token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) {
+    const std::string reason = std::strerror(errno);
+    close(descriptor);
+    throw Error("cannot write the run's token: " + reason);
+  }
+  return descriptor;
+}
+
+RunToken read_run_token(int descriptor) {
+  RunToken token;
+  if (pread(descriptor, token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) {
+    throw ConfigError("WEFT_TOKEN_FD: descriptor " + std::to_string(descriptor) +
+                      " does not hold this run's token; allowed: only what the launcher sets");
+  }
+  fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return token;
+}
+
+}  // namespace weft
