@@ -8,7 +8,7 @@ namespace weft {
 
 /// A bfloat16 number as its bits. It has no arithmetic: convert with `to_float` and `to_bfloat16`.
 struct BFloat16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits;  // no initial value: arrays of it cost nothing to make; BFloat16{} is zero
 
   friend bool operator==(BFloat16, BFloat16) = default;  // equal bits
 };

@@ -60,6 +60,7 @@ class ThreadTeam {
   int threads_;
   Poll poll_;
   std::int64_t last_poll_ = 0;
+  bool running_ = false;  // the owner is inside parallel_for
   std::unique_ptr<Shared> shared_;
 };
 
