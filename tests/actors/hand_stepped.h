@@ -1,0 +1,77 @@
+#pragma once
+// All ranks of a pipeline on one thread, stepped by hand: deterministic, no sleeping, a standstill is seen at
+// once.
+#include <fmt/core.h>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "toy_model.h"
+#include "weft/actors/rank.h"
+
+namespace weft::toy {
+
+/// Ranks over given transports. `advance` moves the time of a simulated network on; false when nothing is
+/// under way.
+class HandStepped {
+ public:
+  HandStepped(
+      PipelinePlan pipeline_plan, ToyOptions toy, std::vector<Transport*> transports,
+      std::function<bool()> advance = [] { return false; }, RankOptions options = {})
+      : plan_(std::move(pipeline_plan)), advance_(std::move(advance)) {
+    for (std::uint32_t r = 0; r < plan_.schedule.ranks; ++r)
+      ranks_.push_back(
+          std::make_unique<Rank>(r, plan_, toy_stages(toy), toy_optimizer(), *transports[r], options));
+  }
+
+  /// One training step on all ranks; throws when the pipeline stands still.
+  std::vector<StepReport> train(std::uint64_t step, BatchSource& data) {
+    std::vector<Task<StepReport>> tasks;
+    for (auto& rank : ranks_) tasks.push_back(rank->train_step(step, data));
+    return drive(tasks);
+  }
+  std::vector<double> evaluate(std::uint64_t pass, BatchSource& data) {
+    std::vector<Task<double>> tasks;
+    for (auto& rank : ranks_) tasks.push_back(rank->evaluate_pass(pass, data));
+    return drive(tasks);
+  }
+  Rank& rank(std::uint32_t r) { return *ranks_[r]; }
+  const PipelinePlan& plan() const { return plan_; }
+
+ private:
+  template <class T>
+  std::vector<T> drive(std::vector<Task<T>>& tasks) {
+    for (std::size_t r = 0; r < tasks.size(); ++r) tasks[r].start(ranks_[r]->loop().ready());
+    for (;;) {
+      bool done = true;
+      bool busy = false;
+      for (std::size_t r = 0; r < tasks.size(); ++r) {
+        if (ranks_[r]->loop().turn()) busy = true;
+        done &= tasks[r].done();
+      }
+      if (done) break;
+      if (!busy && !advance_()) throw std::runtime_error("the pipeline stands still");
+    }
+    std::vector<T> results;
+    for (auto& task : tasks) results.push_back(task.result());
+    return results;
+  }
+
+  PipelinePlan plan_;
+  std::function<bool()> advance_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+inline PipelinePlan toy_plan(const std::string& schedule, std::uint32_t ranks, std::uint32_t microbatches,
+                             ToyOptions toy = {}, std::uint32_t chunks = 0) {
+  ScheduleRequest request;
+  request.schedule = schedule;
+  request.ranks = ranks;
+  request.chunks = chunks;
+  request.microbatches = microbatches;
+  return plan_pipeline(make_schedule(request), toy_stages(toy), toy_optimizer());
+}
+
+}  // namespace weft::toy

@@ -1,0 +1,184 @@
+#include "weft/actors/rank.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "hand_stepped.h"
+#include "weft/base/error.h"
+#include "weft/transport/inproc/inproc_transport.h"
+
+namespace weft {
+namespace {
+
+using toy::HandStepped;
+using toy::ToyBatch;
+using toy::ToyOptions;
+
+std::vector<Transport*> pointers(std::vector<std::unique_ptr<Transport>>& transports) {
+  std::vector<Transport*> all;
+  for (auto& t : transports) all.push_back(t.get());
+  return all;
+}
+
+struct Result {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  std::vector<float> weights;  // in the order of the model
+  bool operator==(const Result&) const = default;
+};
+
+// Three steps of a toy model with `stages` stages.
+Result run(const std::string& schedule, std::uint32_t ranks, std::uint32_t chunks, std::uint32_t m,
+           ToyOptions toy = {}, bool ragged = false) {
+  auto transports = make_inproc_transports(ranks);
+  RankOptions options;
+  options.clip_gradient = 0.5;
+  HandStepped pipeline(
+      toy::toy_plan(schedule, ranks, m, toy, chunks), toy, pointers(transports), [] { return false; },
+      options);
+  Result result;
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    ToyBatch batch(step, m, toy, ragged);
+    const auto reports = pipeline.train(step, batch);
+    for (const StepReport& report : reports) {
+      EXPECT_EQ(report.losses, reports[0].losses);
+      EXPECT_EQ(report.gradient_norm, reports[0].gradient_norm);
+    }
+    result.losses.insert(result.losses.end(), reports[0].losses.begin(), reports[0].losses.end());
+    result.norms.push_back(reports[0].gradient_norm);
+  }
+  std::vector<std::vector<float>> by_stage(pipeline.plan().schedule.stage_count);
+  for (std::uint32_t r = 0; r < ranks; ++r)
+    for (std::size_t i = 0; i < pipeline.rank(r).parameters().size(); ++i) {
+      const Parameter& p = *pipeline.rank(r).parameters()[i];
+      const auto* values = reinterpret_cast<const float*>(p.value);
+      by_stage[pipeline.plan().schedule.stages_of[r][i]].assign(values, values + p.shape.elements());
+    }
+  for (const auto& stage : by_stage) result.weights.insert(result.weights.end(), stage.begin(), stage.end());
+  return result;
+}
+
+TEST(Rank, AnyScheduleAndNumberOfRanksGivesTheSameBits) {
+  for (const std::uint32_t m : {1u, 2u, 3u, 5u, 8u}) {
+    const Result expected = run("afab", 1, 1, m);
+    EXPECT_EQ(expected, run("1f1b", 1, 1, m));
+    ToyOptions deep;
+    const Result four = run("afab", 4, 1, m, deep);
+    EXPECT_EQ(four, run("1f1b", 4, 1, m, deep)) << "m = " << m;
+    EXPECT_EQ(run("afab", 2, 1, m), run("1f1b", 2, 1, m)) << "m = " << m;
+  }
+}
+
+TEST(Rank, LossesFall) {
+  auto transports = make_inproc_transports(2);
+  HandStepped pipeline(toy::toy_plan("1f1b", 2, 4), {}, pointers(transports));
+  ToyBatch batch(1, 4);
+  const double first = pipeline.train(1, batch)[0].loss;
+  double last = first;
+  for (std::uint64_t step = 2; step <= 300; ++step) last = pipeline.train(step, batch)[0].loss;
+  EXPECT_LT(last, 0.7 * first);
+}
+
+TEST(Rank, ShapesMayChangeFromMicrobatchToMicrobatch) {
+  EXPECT_EQ(run("afab", 3, 1, 7, {}, true), run("1f1b", 3, 1, 7, {}, true));
+}
+
+TEST(Rank, SeveralTensorsMayCrossABorder) {
+  ToyOptions toy;
+  toy.extra_tensor = true;
+  EXPECT_EQ(run("afab", 4, 1, 6, toy), run("1f1b", 4, 1, 6, toy));
+  EXPECT_EQ(run("1f1b", 4, 1, 6, toy), run("1f1b", 4, 1, 6));
+}
+
+TEST(Rank, TiedWeightsStayEqualAndCountOnce) {
+  ToyOptions toy;
+  toy.tied = true;
+  const std::uint32_t m = 4;
+  auto transports = make_inproc_transports(3);
+  HandStepped pipeline(toy::toy_plan("1f1b", 3, m, toy), toy, pointers(transports));
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    ToyBatch batch(step, m, toy);
+    pipeline.train(step, batch);
+  }
+  const Parameter& first = *pipeline.rank(0).parameters()[0];
+  const Parameter& second = *pipeline.rank(2).parameters()[0];
+  EXPECT_EQ(second.tied_to, first.name);
+  EXPECT_EQ(std::memcmp(first.value, second.value, first.shape.elements() * sizeof(float)), 0);
+}
+
+TEST(Rank, PeaksAreThePlannedOnesWhateverTheNumberOfMicrobatches) {
+  for (const std::uint32_t m : {1u, 2u, 4u, 8u, 16u})
+    for (const std::string schedule : {"afab", "1f1b"}) {
+      auto transports = make_inproc_transports(4);
+      HandStepped pipeline(toy::toy_plan(schedule, 4, m), {}, pointers(transports));
+      ToyBatch batch(1, m);
+      const auto report = pipeline.train(1, batch)[0];
+      for (std::uint32_t r = 0; r < 4; ++r) {
+        EXPECT_EQ(report.ranks[r].peak_in_flight, schedule == "afab" ? m : std::min(m, 4 - r));
+        EXPECT_EQ(report.ranks[r].peak_activation_bytes, pipeline.plan().memory(r).peak_activation);
+      }
+    }
+}
+
+TEST(Rank, EvaluationChangesNothingAndNeedsNoBarrier) {
+  const std::uint32_t m = 5;
+  auto transports = make_inproc_transports(3);
+  HandStepped with(toy::toy_plan("1f1b", 3, m), {}, pointers(transports));
+  auto others = make_inproc_transports(3);
+  HandStepped without(toy::toy_plan("1f1b", 3, m), {}, pointers(others));
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    ToyBatch batch(step, m);
+    ToyBatch validation(100 + step, m);
+    const auto a = with.train(step, batch);
+    const auto b = without.train(step, batch);
+    EXPECT_EQ(a[0].losses, b[0].losses);
+    EXPECT_GT(with.evaluate(2 * step, validation)[2], 0);
+    EXPECT_GT(with.evaluate(2 * step + 1, validation)[2], 0);
+  }
+}
+
+TEST(Rank, ALossThatIsNotFiniteNamesStepAndMicrobatch) {
+  ToyOptions toy;
+  toy.poison_at = 2;
+  auto transports = make_inproc_transports(2);
+  HandStepped pipeline(toy::toy_plan("1f1b", 2, 4, toy), toy, pointers(transports));
+  ToyBatch batch(1, 4, toy);
+  try {
+    pipeline.train(1, batch);
+    FAIL() << "nothing was thrown";
+  } catch (const NonFiniteError& e) {
+    EXPECT_NE(std::string(e.what()).find("step 1, micro-batch 2"), std::string::npos) << e.what();
+  } catch (const std::runtime_error& e) {
+    // The failed rank's task holds the exception; the others stand still.
+    EXPECT_STREQ(e.what(), "the pipeline stands still");
+  }
+}
+
+TEST(Rank, AStageThatCannotSplitItsBackwardRefusesSchedulesThatDo) {
+  ToyOptions toy;
+  toy.splits_backward = false;
+  EXPECT_NO_THROW(toy::toy_plan("1f1b", 2, 4, toy));
+  EXPECT_NO_THROW(toy::toy_plan("afab", 2, 4, toy));
+}
+
+TEST(Rank, APolicyThatNamesAnOpWithoutItsInputsIsRefused) {
+  class Hasty final : public Policy {
+   public:
+    void begin_step(std::uint64_t, Phase) override {}
+    Decision choose(const RankView& view) override {
+      return Decision::run({0, view.stages()[0], OpKind::backward});
+    }
+  };
+  auto transports = make_inproc_transports(1);
+  RankOptions options;
+  options.policy = [](const Schedule&, std::uint32_t) { return std::make_unique<Hasty>(); };
+  HandStepped pipeline(
+      toy::toy_plan("1f1b", 1, 2), {}, pointers(transports), [] { return false; }, options);
+  ToyBatch batch(1, 2);
+  EXPECT_THROW(pipeline.train(1, batch), ScheduleError);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,224 @@
+#pragma once
+// A small model for tests of the actor runtime: dense layers with tanh, mean squared error at the end, a
+// split backward. Every sum is one chain.
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "weft/actors/optimizer.h"
+#include "weft/actors/stage.h"
+
+namespace weft::toy {
+
+struct ToyOptions {
+  std::uint32_t width = 6;
+  std::uint32_t rows = 4;     ///< most rows of a micro-batch
+  bool extra_tensor = false;  ///< a second, constant int32 tensor crosses every border
+  bool tied = false;          ///< the last stage uses the first one's weight again
+  bool splits_backward = true;
+  float poison_at = -1;             ///< the last stage's loss is NaN in this micro-batch
+  std::uint16_t throw_at = 0xffff;  ///< this stage throws in its second forward
+};
+
+class ToyStage final : public Stage {
+ public:
+  ToyStage(std::uint16_t stage, std::uint16_t stages, ToyOptions options)
+      : stage_(stage), last_(stage + 1u == stages), options_(options) {
+    Parameter weight;
+    weight.name = "layer" + std::to_string(stage) + ".weight";
+    weight.shape = Shape{options.width, options.width};
+    if (options.tied && last_ && stage > 0) weight.tied_to = "layer0.weight";
+    parameters_.push_back(weight);
+  }
+
+  StagePlan plan(const ShapeList&) override {
+    const std::size_t values = std::size_t{options_.rows} * options_.width * sizeof(float);
+    StagePlan plan;
+    if (!last_) {
+      plan.outputs.push_back({DType::float32, Shape{options_.rows, options_.width}, true});
+      if (options_.extra_tensor) plan.outputs.push_back({DType::int32, Shape{options_.rows}, false});
+    }
+    plan.activation_slot = values;  // the output of tanh
+    plan.weight_slot = values;      // the gradient before tanh
+    plan.workspace = 64;
+    plan.state = 2 * aligned(matrix_bytes());
+    plan.splits_backward = options_.splits_backward;
+    plan.keeps_input_until_weight = true;
+    return plan;
+  }
+  void allocate(Arena& state) override {
+    Parameter& p = parameters_[0];
+    p.value = state.take(matrix_bytes());
+    p.gradient = reinterpret_cast<float*>(state.take(matrix_bytes()));
+    const std::uint32_t seed = p.tied_to.empty() ? stage_ : 0;
+    for (std::uint32_t i = 0; i < options_.width * options_.width; ++i)
+      weight()[i] = 0.5f * std::sin(1.0f + static_cast<float>(i) * 0.7f + static_cast<float>(seed) * 1.3f);
+  }
+  std::span<Parameter> parameters() override { return parameters_; }
+
+  Task<StageOutput> forward(MicrobatchContext& context) override {
+    if (stage_ == options_.throw_at && context.microbatch == 1) throw Error("the toy breaks on purpose");
+    const Tensor& x = input(context);
+    const std::uint32_t rows = x.shape()[0];
+    auto* y = reinterpret_cast<float*>(context.activation.data());
+    for (std::uint32_t r = 0; r < rows; ++r)
+      for (std::uint32_t o = 0; o < options_.width; ++o) {
+        float sum = 0;
+        for (std::uint32_t i = 0; i < options_.width; ++i)
+          sum += x.as<float>()[r * options_.width + i] * weight()[i * options_.width + o];
+        y[r * options_.width + o] = std::tanh(sum);
+      }
+    context.poll();
+    StageOutput output;
+    if (last_) {
+      const float* target = (*context.targets)[0].as<float>();
+      double loss = 0;
+      for (std::uint32_t i = 0; i < rows * options_.width; ++i) {
+        const double d = static_cast<double>(y[i]) - target[i];
+        loss += d * d;
+      }
+      context.loss =
+          static_cast<float>(context.microbatch) == options_.poison_at ? std::nan("") : loss / rows;
+    } else {
+      Tensor out = context.allocate(0, DType::float32, x.shape());
+      std::memcpy(out.data(), y, out.bytes());
+      output.tensors.push_back(std::move(out));
+      if (options_.extra_tensor) {
+        Tensor extra = context.allocate(1, DType::int32, Shape{rows});
+        for (std::uint32_t r = 0; r < rows; ++r)
+          extra.as<std::int32_t>()[r] = static_cast<std::int32_t>(context.microbatch * 100 + r + stage_);
+        output.tensors.push_back(std::move(extra));
+      }
+      if (stage_ > 0 && options_.extra_tensor &&
+          context.input[1].as<std::int32_t>()[0] !=
+              static_cast<std::int32_t>(context.microbatch * 100 + stage_ - 1u))
+        throw Error("the second tensor is not that of this micro-batch");
+    }
+    co_return output;
+  }
+
+  Task<StageOutput> backward_input(MicrobatchContext& context, TensorList output_gradient) override {
+    const Shape shape = input(context).shape();
+    const std::uint32_t rows = shape[0];
+    const auto* y = reinterpret_cast<const float*>(context.activation.data());
+    auto* d = reinterpret_cast<float*>(context.weight.data());
+    for (std::uint32_t i = 0; i < rows * options_.width; ++i) {
+      float g;
+      if (last_)
+        g = 2.0f * (y[i] - (*context.targets)[0].as<float>()[i]) /
+            static_cast<float>(rows * context.microbatches);
+      else
+        g = output_gradient[0].as<float>()[i];
+      d[i] = g * (1.0f - y[i] * y[i]);
+    }
+    StageOutput output;
+    if (stage_ > 0) {
+      Tensor dx = context.allocate(0, DType::float32, shape);
+      for (std::uint32_t r = 0; r < rows; ++r)
+        for (std::uint32_t i = 0; i < options_.width; ++i) {
+          float sum = 0;
+          for (std::uint32_t o = 0; o < options_.width; ++o)
+            sum += d[r * options_.width + o] * weight()[i * options_.width + o];
+          dx.as<float>()[r * options_.width + i] = sum;
+        }
+      output.tensors.push_back(std::move(dx));
+    }
+    co_return output;
+  }
+
+  Task<void> backward_weight(MicrobatchContext& context) override {
+    const Tensor& x = input(context);
+    const auto* d = reinterpret_cast<const float*>(context.weight.data());
+    float* gradient = parameters_[0].gradient;
+    for (std::uint32_t r = 0; r < x.shape()[0]; ++r)
+      for (std::uint32_t i = 0; i < options_.width; ++i)
+        for (std::uint32_t o = 0; o < options_.width; ++o)
+          gradient[i * options_.width + o] +=
+              x.as<float>()[r * options_.width + i] * d[r * options_.width + o];
+    co_return;
+  }
+
+ private:
+  [[nodiscard]] std::size_t matrix_bytes() const {
+    return std::size_t{options_.width} * options_.width * sizeof(float);
+  }
+  float* weight() { return reinterpret_cast<float*>(parameters_[0].value); }
+  const Tensor& input(const MicrobatchContext& context) const {
+    return stage_ == 0 ? (*context.inputs)[0] : context.input[0];
+  }
+  std::uint16_t stage_;
+  bool last_;
+  ToyOptions options_;
+  std::vector<Parameter> parameters_;
+};
+
+inline StageFactory toy_stages(ToyOptions options = {}) {
+  return [options](std::uint16_t stage, std::uint16_t stages) {
+    return std::make_unique<ToyStage>(stage, stages, options);
+  };
+}
+
+/// Plain gradient descent.
+class ToyOptimizer final : public Optimizer {
+ public:
+  std::size_t state_bytes(std::span<Parameter* const>) const override { return 0; }
+  void allocate(std::span<Parameter* const> parameters, Arena&) override {
+    parameters_.assign(parameters.begin(), parameters.end());
+  }
+  void update(std::uint64_t, double scale) override {
+    for (Parameter* p : parameters_) {
+      auto* value = reinterpret_cast<float*>(p->value);
+      for (std::uint64_t i = 0; i < p->shape.elements(); ++i) {
+        value[i] -= 0.1f * static_cast<float>(scale) * p->gradient[i];
+        p->gradient[i] = 0;
+      }
+    }
+  }
+  double learning_rate(std::uint64_t) const override { return 0.1; }
+  std::vector<OptimizerState> state() override { return {}; }
+
+ private:
+  std::vector<Parameter*> parameters_;
+};
+
+inline OptimizerFactory toy_optimizer() {
+  return [] { return std::make_unique<ToyOptimizer>(); };
+}
+
+/// Inputs and targets of one step, a pure function of (step, micro-batch); rows differ between micro-batches
+/// when `ragged`.
+class ToyBatch final : public BatchSource {
+ public:
+  ToyBatch(std::uint64_t step, std::uint32_t microbatches, ToyOptions options = {}, bool ragged = false) {
+    values_.reserve(2u * microbatches);
+    for (std::uint32_t k = 0; k < microbatches; ++k) {
+      const std::uint32_t rows =
+          ragged ? 1 + (k + static_cast<std::uint32_t>(step)) % options.rows : options.rows;
+      auto& x = values_.emplace_back(rows * options.width);
+      auto& y = values_.emplace_back(rows * options.width);
+      for (std::uint32_t i = 0; i < x.size(); ++i) {
+        x[i] = std::cos(static_cast<float>(i + 3 * k) * 0.9f + static_cast<float>(step));
+        y[i] = 0.5f * std::sin(static_cast<float>(i) * 0.3f + static_cast<float>(k));
+      }
+      inputs_.push_back(view(x, rows, options.width));
+      targets_.push_back(view(y, rows, options.width));
+    }
+  }
+  const TensorList& inputs(std::uint32_t microbatch) override { return inputs_[microbatch]; }
+  const TensorList& targets(std::uint32_t microbatch) override { return targets_[microbatch]; }
+  std::span<const TensorList> all_inputs() const { return inputs_; }
+  std::span<const TensorList> all_targets() const { return targets_; }
+
+ private:
+  static TensorList view(std::vector<float>& values, std::uint32_t rows, std::uint32_t width) {
+    return TensorList(
+        Tensor(Buffer::borrowed(reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float)),
+               DType::float32, Shape{rows, width}));
+  }
+  std::vector<std::vector<float>> values_;
+  std::vector<TensorList> inputs_;
+  std::vector<TensorList> targets_;
+};
+
+}  // namespace weft::toy
