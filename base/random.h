@@ -18,6 +18,7 @@ enum class RandomPurpose : std::uint8_t {
   weights = 1,        ///< initial weights; stream = parameter, index = element
   random_tokens = 2,  ///< `dataset: null`; stream = sample, index = position
   shuffle = 3,        ///< order of an epoch's samples; stream = epoch
+  simulation = 4,     ///< jitter of simulated pipelines; stream = 0 ops, 1 messages
   test = 255,         ///< tests and benchmarks
 };
 

@@ -22,10 +22,9 @@ struct ScheduleInfo {
   std::uint32_t default_chunks = 1;  ///< stages per rank for `chunks: auto`
   std::uint32_t min_chunks = 1;
   std::uint32_t max_chunks = 1;
-  bool splits_backward =
-      false;                 ///< its order holds I and W, so every stage must be able to split its backward
-  bool dynamic = false;      ///< has no fixed order; the policy decides by what has arrived
-  std::string_view summary;  ///< a few words for tables and help
+  bool splits_backward = false;  ///< its order holds I and W
+  bool dynamic = false;          ///< has no order; the policy decides by what has arrived
+  std::string_view summary;      ///< a few words for tables and help
 };
 
 /// All schedules, in the order of DESIGN section 6.
@@ -40,20 +39,21 @@ struct ScheduleInfo {
 
 /// What the user asks for.
 struct ScheduleRequest {
-  std::string schedule;  ///< a name or alias
-  std::uint32_t ranks = 1;
-  std::uint32_t chunks = 0;  ///< stages per rank, 0 = auto
-  std::uint32_t microbatches = 1;
+  std::string schedule;             ///< a name or alias, or the path of a .csv file
+  std::uint32_t ranks = 0;          ///< 0 = as many as the file has
+  std::uint32_t chunks = 0;         ///< stages per rank, 0 = auto
+  std::uint32_t microbatches = 0;   ///< 0 = as many as the file has
   std::uint32_t max_in_flight = 0;  ///< cap on the pairs in flight of every rank, 0 = the schedule's own peak
+  bool stages_split_backward = true;  ///< every stage can run I and W apart
 };
 
 /// A schedule of a whole pipeline, checked and ready to run.
 struct Schedule {
-  std::string name;  ///< canonical name, or the file's name for a custom order
+  std::string name;  ///< canonical name, or the path of a custom order
   std::uint32_t ranks = 0;
   std::uint32_t stage_count = 0;
   std::uint32_t microbatches = 0;
-  bool splits_backward = false;
+  bool splits_backward = false;  ///< a run executes I and W apart, so every stage must be able to
   bool dynamic = false;
   std::vector<std::vector<std::uint16_t>> stages_of;  ///< [rank], ascending
   std::vector<std::uint32_t> rank_of;                 ///< [stage]
@@ -61,10 +61,13 @@ struct Schedule {
   std::vector<RankPeaks> peaks;                       ///< [rank], of the order as run: slots to provide
 };
 
-/// Generates the order and counts its slots. Throws ScheduleError, naming the rule and the nearest value that
-/// works, when the schedule does not exist for these ranks, chunks and micro-batches, or needs more than
-/// max_in_flight.
+/// Generates (or reads) the order, checks it and counts its slots. Throws ScheduleError, naming the rule and
+/// the nearest value that works, when the schedule does not exist for these ranks, chunks and micro-batches,
+/// needs stages that split their backward, or more pairs in flight than max_in_flight.
 [[nodiscard]] Schedule make_schedule(const ScheduleRequest& request);
+
+/// Fills in peaks and splits_backward of a schedule that has everything else.
+void count_slots(Schedule& schedule);
 
 /// The policy of one rank of `schedule`, the same object for the runtime and the simulator. It keeps W in
 /// turn.

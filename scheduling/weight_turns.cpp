@@ -55,27 +55,40 @@ std::optional<Op> WeightTurns::take_due() noexcept {
   return std::nullopt;
 }
 
-Order as_run(const Order& order) {
-  Order result;
-  result.reserve(order.size());
-  for (const RankOrder& published : order) {
-    std::vector<std::uint16_t> stages;
-    std::uint32_t microbatches = 0;
-    for (const Op& op : published) {
-      if (std::find(stages.begin(), stages.end(), op.stage) == stages.end()) stages.push_back(op.stage);
-      microbatches = std::max(microbatches, op.microbatch + 1);
-    }
-    std::sort(stages.begin(), stages.end());
-    WeightTurns turns(stages, microbatches);
-    RankOrder executed;
-    executed.reserve(published.size());
-    for (const Op& op : published) {
-      if (const auto admitted = turns.admit(op)) executed.push_back(*admitted);
-      while (const auto due = turns.take_due()) executed.push_back(*due);
-    }
-    result.push_back(std::move(executed));
+namespace {
+
+WeightTurns turns_of(const RankOrder& order) {
+  std::vector<std::uint16_t> stages;
+  std::uint32_t microbatches = 0;
+  for (const Op& op : order) {
+    if (std::find(stages.begin(), stages.end(), op.stage) == stages.end()) stages.push_back(op.stage);
+    microbatches = std::max(microbatches, op.microbatch + 1);
   }
-  return result;
+  return WeightTurns(stages, microbatches);
+}
+
+}  // namespace
+
+RankOrder as_run(const RankOrder& order) {
+  WeightTurns turns = turns_of(order);
+  RankOrder executed;
+  executed.reserve(order.size());
+  for (const Op& op : order) {
+    if (const auto admitted = turns.admit(op)) executed.push_back(*admitted);
+    while (const auto due = turns.take_due()) executed.push_back(*due);
+  }
+  return executed;
+}
+
+Order as_run(const Order& order) {
+  Order executed;
+  for (const RankOrder& rank : order) executed.push_back(as_run(rank));
+  return executed;
+}
+
+bool is_in_turn(const RankOrder& order) {
+  WeightTurns turns = turns_of(order);
+  return std::all_of(order.begin(), order.end(), [&](const Op& op) { return turns.admit(op) == op; });
 }
 
 }  // namespace weft

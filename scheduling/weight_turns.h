@@ -44,9 +44,15 @@ class WeightTurns {
   bool inside_pair_ = false;
 };
 
-/// The order as a run executes it: held W's moved to the place where they run, each right after the op (or
-/// fused pair) that makes it next in turn. `order` has been checked. The same list where every W comes in
-/// micro-batch order already.
+/// One rank's order as a run executes it: held W's moved to the place where they run, each right after the op
+/// (or fused pair) that makes it next in turn. The same list where every W comes in micro-batch order
+/// already. `order` has been checked.
+[[nodiscard]] RankOrder as_run(const RankOrder& order);
+
+/// The same for all ranks.
 [[nodiscard]] Order as_run(const Order& order);
+
+/// True when every B and W comes in micro-batch order, so that nothing is held.
+[[nodiscard]] bool is_in_turn(const RankOrder& order);
 
 }  // namespace weft

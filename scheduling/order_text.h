@@ -1,0 +1,49 @@
+#pragma once
+// Orders as text: PyTorch's CSV, one row per rank, one op per cell.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/scheduling/op.h"
+
+namespace weft {
+
+/// An order together with the places it was read from, so that errors can point at the cell.
+struct OrderText {
+  std::string name;  ///< of the file or schedule, for messages
+  Order order;
+  std::vector<std::uint32_t> rows;                  ///< [rank]: line in the file, from 1
+  std::vector<std::vector<std::uint32_t>> columns;  ///< [rank][op]: cell in the line, from 1
+
+  /// For messages, for example "row 2, column 6 '1F3'".
+  [[nodiscard]] std::string place(std::size_t rank, std::size_t op) const;
+};
+
+/// Reads a CSV in PyTorch's compute-only format or the one with communication (whose SEND, RECV, UNSHARD,
+/// RESHARD and REDUCE_GRAD cells are checked where they concern messages, then dropped: the runtime knows
+/// what to send). The old spelling (B, W, BW for I, W, B) is recognised by its BW, or by a W in a file
+/// without I. Idle (empty) cells, blank lines, CRLF, spaces, quotes and `#` comments are passed over. `name`
+/// stands in messages. Throws ScheduleError with row, column and the cell's text. What the ops mean together
+/// is not checked here: see check_order.
+[[nodiscard]] OrderText read_order(std::string_view text, std::string_view name);
+
+/// Reads the file at `path`. Throws ScheduleError when it cannot be read or is larger than 64 MB.
+[[nodiscard]] OrderText read_order_file(const std::string& path);
+
+/// An order that was generated, numbered as to_csv would print it.
+[[nodiscard]] OrderText to_order_text(Order order, std::string_view name);
+
+/// One rank's ops as the cells of a row: `0F1`, `(0F7;7B3)OVERLAP_F_B`.
+[[nodiscard]] std::vector<std::string> to_cells(const RankOrder& order);
+
+/// The compute-only CSV.
+[[nodiscard]] std::string to_csv(const Order& order);
+
+/// The CSV with communication, by PyTorch's rule: ranks in turn run their next op if its input is there; each
+/// send stands right behind its op and the receive is appended to the peer's row at the same moment. `order`
+/// has been checked; `rank_of[stage]` as in Schedule.
+[[nodiscard]] std::string to_csv_with_communication(const Order& order,
+                                                    const std::vector<std::uint32_t>& rank_of);
+
+}  // namespace weft
