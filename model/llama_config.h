@@ -1,0 +1,61 @@
+#pragma once
+// What a Llama is and how it is trained: the plain numbers.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/tensor/dtype.h"
+
+namespace weft {
+
+enum class RopeType : std::uint8_t { standard, linear, llama3 };
+
+/// Hugging Face's `rope_scaling`.
+struct RopeScaling {
+  RopeType type = RopeType::standard;
+  double factor = 1;
+  double low_freq_factor = 1;  ///< llama3, as the two below
+  double high_freq_factor = 4;
+  double original_max_position_embeddings = 8192;
+};
+
+/// Architecture (Hugging Face's names), initial weights, and sizes of a run.
+struct LlamaConfig {
+  std::uint32_t vocab_size = 32000;
+  std::uint32_t hidden_size = 4096;
+  std::uint32_t intermediate_size = 11008;
+  std::uint32_t num_hidden_layers = 32;
+  std::uint32_t num_attention_heads = 32;
+  std::uint32_t num_key_value_heads = 32;
+  std::uint32_t head_dim = 128;
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000;
+  RopeScaling rope_scaling;
+  bool tie_word_embeddings = false;
+  bool attention_bias = false;  ///< biases of q_proj, k_proj, v_proj and o_proj
+
+  DType dtype = DType::float32;  ///< of parameters, activations and messages: float32 or bfloat16
+
+  std::uint64_t seed = 42;
+  double init_std = 0.02;
+  bool init_scaled_by_layers = true;  ///< o_proj and down_proj: std / sqrt(2 * layers), as Nanotron does
+  /// Regular expressions; a parameter whose name one of them matches from its beginning is not decayed.
+  std::vector<std::string> weight_decay_exclude;
+
+  std::uint32_t sequence_length = 0;
+  std::uint32_t micro_batch_size = 1;
+  bool recompute_layer =
+      false;        ///< keep only the inputs of layers and compute the rest again in the backward
+  int threads = 1;  ///< of a rank
+};
+
+/// Throws Error, naming the first value that does not fit: a zero size, heads that key heads do not divide,
+/// an odd head_dim, a dtype other than float32 and bfloat16, a bad regular expression, sizes that overflow.
+void check(const LlamaConfig& config);
+
+/// The frequencies of the rotary embedding, head_dim / 2, after scaling (as Hugging Face's
+/// `default`, `linear` and `llama3`).
+[[nodiscard]] std::vector<float> rope_frequencies(const LlamaConfig& config);
+
+}  // namespace weft
