@@ -1,6 +1,7 @@
 #pragma once
 // A small model for tests of the actor runtime: dense layers with tanh, mean squared error at the end, a
 // split backward. Every sum is one chain.
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -12,10 +13,11 @@
 namespace weft::toy {
 
 struct ToyOptions {
-  std::uint32_t width = 6;
+  std::uint32_t layers = 8;
+  std::uint32_t width = 5;
   std::uint32_t rows = 4;     ///< most rows of a micro-batch
   bool extra_tensor = false;  ///< a second, constant int32 tensor crosses every border
-  bool tied = false;          ///< the last stage uses the first one's weight again
+  bool tied = false;          ///< the last layer uses the first one's weight again
   bool splits_backward = true;
   float poison_at = -1;             ///< the last stage's loss is NaN in this micro-batch
   std::uint16_t throw_at = 0xffff;  ///< this stage throws in its second forward
@@ -25,11 +27,15 @@ class ToyStage final : public Stage {
  public:
   ToyStage(std::uint16_t stage, std::uint16_t stages, ToyOptions options)
       : stage_(stage), last_(stage + 1u == stages), options_(options) {
-    Parameter weight;
-    weight.name = "layer" + std::to_string(stage) + ".weight";
-    weight.shape = Shape{options.width, options.width};
-    if (options.tied && last_ && stage > 0) weight.tied_to = "layer0.weight";
-    parameters_.push_back(weight);
+    first_layer_ = options.layers * stage / stages;
+    layers_ = options.layers * (stage + 1u) / stages - first_layer_;
+    for (std::uint32_t l = first_layer_; l < first_layer_ + layers_; ++l) {
+      Parameter weight;
+      weight.name = "layer" + std::to_string(l) + ".weight";
+      weight.shape = Shape{options.width, options.width};
+      if (options.tied && l > 0 && l + 1 == options.layers) weight.tied_to = "layer0.weight";
+      parameters_.push_back(weight);
+    }
   }
 
   StagePlan plan(const ShapeList&) override {
@@ -39,38 +45,44 @@ class ToyStage final : public Stage {
       plan.outputs.push_back({DType::float32, Shape{options_.rows, options_.width}, true});
       if (options_.extra_tensor) plan.outputs.push_back({DType::int32, Shape{options_.rows}, false});
     }
-    plan.activation_slot = values;  // the output of tanh
-    plan.weight_slot = values;      // the gradient before tanh
-    plan.workspace = 64;
-    plan.state = 2 * aligned(matrix_bytes());
+    plan.activation_slot = layers_ * values;  // the output of every tanh
+    plan.weight_slot = 2 * layers_ * values;  // inputs of layers and gradients before tanh
+    plan.workspace = values;
+    plan.state = layers_ * 2 * aligned(matrix_bytes());
     plan.splits_backward = options_.splits_backward;
-    plan.keeps_input_until_weight = true;
     return plan;
   }
   void allocate(Arena& state) override {
-    Parameter& p = parameters_[0];
-    p.value = state.take(matrix_bytes());
-    p.gradient = reinterpret_cast<float*>(state.take(matrix_bytes()));
-    const std::uint32_t seed = p.tied_to.empty() ? stage_ : 0;
-    for (std::uint32_t i = 0; i < options_.width * options_.width; ++i)
-      weight()[i] = 0.5f * std::sin(1.0f + static_cast<float>(i) * 0.7f + static_cast<float>(seed) * 1.3f);
+    for (std::uint32_t l = 0; l < layers_; ++l) {
+      Parameter& p = parameters_[l];
+      p.value = state.take(matrix_bytes());
+      p.gradient = reinterpret_cast<float*>(state.take(matrix_bytes()));
+      const std::uint32_t seed = p.tied_to.empty() ? first_layer_ + l : 0;
+      for (std::uint32_t i = 0; i < options_.width * options_.width; ++i)
+        weight(l)[i] = 0.5f * std::sin(1.0f + static_cast<float>(i) * 0.7f + static_cast<float>(seed) * 1.3f);
+    }
   }
   std::span<Parameter> parameters() override { return parameters_; }
 
   Task<StageOutput> forward(MicrobatchContext& context) override {
     if (stage_ == options_.throw_at && context.microbatch == 1) throw Error("the toy breaks on purpose");
-    const Tensor& x = input(context);
-    const std::uint32_t rows = x.shape()[0];
+    const Tensor& input = stage_ == 0 ? (*context.inputs)[0] : context.input[0];
+    const std::uint32_t rows = input.shape()[0];
+    const float* x = input.as<float>();
     auto* y = reinterpret_cast<float*>(context.activation.data());
-    for (std::uint32_t r = 0; r < rows; ++r)
-      for (std::uint32_t o = 0; o < options_.width; ++o) {
-        float sum = 0;
-        for (std::uint32_t i = 0; i < options_.width; ++i)
-          sum += x.as<float>()[r * options_.width + i] * weight()[i * options_.width + o];
-        y[r * options_.width + o] = std::tanh(sum);
-      }
+    for (std::uint32_t l = 0; l < layers_; ++l) {
+      y = output(context.activation, l);
+      for (std::uint32_t r = 0; r < rows; ++r)
+        for (std::uint32_t o = 0; o < options_.width; ++o) {
+          float sum = 0;
+          for (std::uint32_t i = 0; i < options_.width; ++i)
+            sum += x[r * options_.width + i] * weight(l)[i * options_.width + o];
+          y[r * options_.width + o] = std::tanh(sum);
+        }
+      x = y;
+    }
     context.poll();
-    StageOutput output;
+    StageOutput result;
     if (last_) {
       const float* target = (*context.targets)[0].as<float>();
       double loss = 0;
@@ -81,61 +93,69 @@ class ToyStage final : public Stage {
       context.loss =
           static_cast<float>(context.microbatch) == options_.poison_at ? std::nan("") : loss / rows;
     } else {
-      Tensor out = context.allocate(0, DType::float32, x.shape());
+      Tensor out = context.allocate(0, DType::float32, input.shape());
       std::memcpy(out.data(), y, out.bytes());
-      output.tensors.push_back(std::move(out));
+      result.tensors.push_back(std::move(out));
       if (options_.extra_tensor) {
         Tensor extra = context.allocate(1, DType::int32, Shape{rows});
         for (std::uint32_t r = 0; r < rows; ++r)
           extra.as<std::int32_t>()[r] = static_cast<std::int32_t>(context.microbatch * 100 + r + stage_);
-        output.tensors.push_back(std::move(extra));
+        result.tensors.push_back(std::move(extra));
       }
-      if (stage_ > 0 && options_.extra_tensor &&
-          context.input[1].as<std::int32_t>()[0] !=
-              static_cast<std::int32_t>(context.microbatch * 100 + stage_ - 1u))
-        throw Error("the second tensor is not that of this micro-batch");
     }
-    co_return output;
+    if (stage_ > 0 && options_.extra_tensor &&
+        context.input[1].as<std::int32_t>()[0] !=
+            static_cast<std::int32_t>(context.microbatch * 100 + stage_ - 1u))
+      throw Error("the second tensor is not that of this micro-batch");
+    co_return result;
   }
 
   Task<StageOutput> backward_input(MicrobatchContext& context, TensorList output_gradient) override {
-    const Shape shape = input(context).shape();
+    const Tensor& input = stage_ == 0 ? (*context.inputs)[0] : context.input[0];
+    const Shape shape = input.shape();
     const std::uint32_t rows = shape[0];
-    const auto* y = reinterpret_cast<const float*>(context.activation.data());
-    auto* d = reinterpret_cast<float*>(context.weight.data());
-    for (std::uint32_t i = 0; i < rows * options_.width; ++i) {
-      float g;
-      if (last_)
-        g = 2.0f * (y[i] - (*context.targets)[0].as<float>()[i]) /
-            static_cast<float>(rows * context.microbatches);
-      else
-        g = output_gradient[0].as<float>()[i];
-      d[i] = g * (1.0f - y[i] * y[i]);
-    }
-    StageOutput output;
-    if (stage_ > 0) {
-      Tensor dx = context.allocate(0, DType::float32, shape);
+    const std::uint32_t values = rows * options_.width;
+    auto* g = reinterpret_cast<float*>(context.workspace.data());  // gradient of the current layer's output
+    const float* top = output(context.activation, layers_ - 1);
+    for (std::uint32_t i = 0; i < values; ++i)
+      g[i] = last_ ? 2.0f * (top[i] - (*context.targets)[0].as<float>()[i]) /
+                         static_cast<float>(rows * context.microbatches)
+                   : output_gradient[0].as<float>()[i];
+    for (std::uint32_t l = layers_; l-- > 0;) {
+      const float* x = l == 0 ? input.as<float>() : output(context.activation, l - 1);
+      const float* y = output(context.activation, l);
+      float* d = output(context.weight, l);
+      std::memcpy(output(context.weight, layers_ + l), x, values * sizeof(float));
+      for (std::uint32_t i = 0; i < values; ++i) d[i] = g[i] * (1.0f - y[i] * y[i]);
       for (std::uint32_t r = 0; r < rows; ++r)
         for (std::uint32_t i = 0; i < options_.width; ++i) {
           float sum = 0;
           for (std::uint32_t o = 0; o < options_.width; ++o)
-            sum += d[r * options_.width + o] * weight()[i * options_.width + o];
-          dx.as<float>()[r * options_.width + i] = sum;
+            sum += d[r * options_.width + o] * weight(l)[i * options_.width + o];
+          g[r * options_.width + i] = sum;
         }
-      output.tensors.push_back(std::move(dx));
     }
-    co_return output;
+    StageOutput result;
+    if (stage_ > 0) {
+      Tensor dx = context.allocate(0, DType::float32, shape);
+      std::memcpy(dx.data(), g, dx.bytes());
+      result.tensors.push_back(std::move(dx));
+    }
+    rows_[context.microbatch % rows_.size()] = rows;
+    co_return result;
   }
 
   Task<void> backward_weight(MicrobatchContext& context) override {
-    const Tensor& x = input(context);
-    const auto* d = reinterpret_cast<const float*>(context.weight.data());
-    float* gradient = parameters_[0].gradient;
-    for (std::uint32_t r = 0; r < x.shape()[0]; ++r)
-      for (std::uint32_t i = 0; i < options_.width; ++i)
-        for (std::uint32_t o = 0; o < options_.width; ++o)
-          gradient[i * options_.width + o] +=
-              x.as<float>()[r * options_.width + i] * d[r * options_.width + o];
+    const std::uint32_t rows = rows_[context.microbatch % rows_.size()];
+    for (std::uint32_t l = 0; l < layers_; ++l) {
+      const float* x = output(context.weight, layers_ + l);
+      const float* d = output(context.weight, l);
+      float* gradient = parameters_[l].gradient;
+      for (std::uint32_t r = 0; r < rows; ++r)
+        for (std::uint32_t i = 0; i < options_.width; ++i)
+          for (std::uint32_t o = 0; o < options_.width; ++o)
+            gradient[i * options_.width + o] += x[r * options_.width + i] * d[r * options_.width + o];
+    }
     co_return;
   }
 
@@ -143,14 +163,17 @@ class ToyStage final : public Stage {
   [[nodiscard]] std::size_t matrix_bytes() const {
     return std::size_t{options_.width} * options_.width * sizeof(float);
   }
-  float* weight() { return reinterpret_cast<float*>(parameters_[0].value); }
-  const Tensor& input(const MicrobatchContext& context) const {
-    return stage_ == 0 ? (*context.inputs)[0] : context.input[0];
+  float* weight(std::uint32_t l) { return reinterpret_cast<float*>(parameters_[l].value); }
+  [[nodiscard]] float* output(std::span<std::byte> slot, std::uint32_t l) const {
+    return reinterpret_cast<float*>(slot.data()) + std::size_t{l} * options_.rows * options_.width;
   }
   std::uint16_t stage_;
   bool last_;
   ToyOptions options_;
+  std::uint32_t first_layer_ = 0;
+  std::uint32_t layers_ = 0;
   std::vector<Parameter> parameters_;
+  std::array<std::uint32_t, 64> rows_{};  // by micro-batch modulo 64: more are never in flight in a test
 };
 
 inline StageFactory toy_stages(ToyOptions options = {}) {
@@ -199,7 +222,7 @@ class ToyBatch final : public BatchSource {
       auto& y = values_.emplace_back(rows * options.width);
       for (std::uint32_t i = 0; i < x.size(); ++i) {
         x[i] = std::cos(static_cast<float>(i + 3 * k) * 0.9f + static_cast<float>(step));
-        y[i] = 0.5f * std::sin(static_cast<float>(i) * 0.3f + static_cast<float>(k));
+        y[i] = 0.4f * x[i];
       }
       inputs_.push_back(view(x, rows, options.width));
       targets_.push_back(view(y, rows, options.width));

@@ -1,0 +1,53 @@
+#pragma once
+// The folder of one run: found or made once, held by a lock.
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "weft/training/checkpoint/folder_lock.h"
+#include "weft/training/config/nanotron_config.h"
+
+namespace weft {
+
+/// What the command line says about the folder.
+struct RunFolderRequest {
+  std::optional<std::string> run_dir;  ///< --run-dir
+  bool resuming = false;               ///< then an explicit folder may hold a run
+};
+
+/// Throws ConfigError when an explicit folder holds a run already and the run does not resume. Makes nothing.
+void check_run_folder(const RunFolderRequest& request);
+
+/// A run's folder with its lock.
+class RunFolder {
+ public:
+  /// Makes `runs/<general.run>` under the current directory (with -2, -3, ... where that exists) or the
+  /// explicit one, and locks it. Throws CheckpointError when another run uses it, Error when it cannot be
+  /// made.
+  RunFolder(const NanotronConfig& config, const RunFolderRequest& request);
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  std::unique_ptr<FolderLock> lock_;
+};
+
+/// The files in it.
+[[nodiscard]] inline std::filesystem::path metrics_file(const std::filesystem::path& run) {
+  return run / "metrics.jsonl";
+}
+[[nodiscard]] inline std::filesystem::path result_file(const std::filesystem::path& run) {
+  return run / "result.json";
+}
+[[nodiscard]] inline std::filesystem::path config_file(const std::filesystem::path& run) {
+  return run / "config.yaml";
+}
+/// `logs/rank-NNNN.log`.
+[[nodiscard]] std::filesystem::path log_file(const std::filesystem::path& run, std::uint32_t rank);
+/// checkpoints.checkpoints_path, relative paths from the run's folder.
+[[nodiscard]] std::filesystem::path checkpoints_folder(const std::filesystem::path& run,
+                                                       const NanotronConfig& config);
+
+}  // namespace weft
