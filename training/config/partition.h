@@ -1,0 +1,43 @@
+#pragma once
+// Which stage gets how many layers. The embedding is on the first stage, the head and the loss on the last.
+#include <cstdint>
+#include <vector>
+
+#include "weft/training/config/nanotron_config.h"
+#include "weft/training/config/source.h"
+
+namespace weft {
+
+/// Relative cost of one layer and of the head, in any unit.
+struct PartitionCost {
+  double layer = 1;
+  double head = 0;
+};
+
+/// Model FLOPs per token, forward (the terms of step_flops).
+[[nodiscard]] PartitionCost flops_cost(const NanotronConfig& config);
+/// Nanotron's estimate: 4 heads d_head hidden + 3 ffn hidden a layer, vocabulary x hidden for the head.
+[[nodiscard]] PartitionCost nanotron_cost(const ModelArgs& model);
+
+/// The contiguous cut with the smallest largest stage cost, at least one layer per stage; among equals the
+/// most even one, larger stages first. layers >= stages >= 1. result[stage] = layers.
+[[nodiscard]] std::vector<std::int64_t> balanced_partition(std::int64_t layers, std::int64_t stages,
+                                                           const PartitionCost& cost);
+
+/// Nanotron's rule: blocks are placed in order; stage i is full once the cost so far exceeds (i + 1) / stages
+/// of the total. A stage may get no layer; the head, which Nanotron may place before the last stage, counts
+/// as cost only. result[stage] = layers.
+[[nodiscard]] std::vector<std::int64_t> nanotron_partition(std::int64_t layers, std::int64_t stages,
+                                                           const PartitionCost& cost);
+
+/// Layers per stage as configured, `stages` = stage_count(config). Throws ConfigError, naming the key, when
+/// there are more stages than layers, when a given list has the wrong length or sum, or when a stage in the
+/// middle would hold nothing. A first or last stage without layers is allowed where the rule or the list says
+/// so.
+[[nodiscard]] std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config, std::int64_t stages);
+
+/// The same, with the places of the keys for messages.
+[[nodiscard]] std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config, std::int64_t stages,
+                                                         const ConfigSources& sources);
+
+}  // namespace weft

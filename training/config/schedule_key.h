@@ -1,0 +1,27 @@
+#pragma once
+// The schedule's name in the configuration: two spellings of the key, and what a name must be.
+#include <cstdint>
+#include <string>
+
+#include "weft/training/config/nanotron_config.h"
+#include "weft/training/config/node.h"
+
+namespace weft {
+
+/// Nanotron's `parallelism.pp_engine` is another spelling of `pipeline_parallel.schedule`: moves it there.
+/// The one of the later override wins; throws ConfigError when two in one place name different schedules.
+void resolve_schedule_spellings(Node& root);
+
+/// Whether `schedule` names a file with a custom order.
+[[nodiscard]] bool is_schedule_file(const std::string& schedule);
+
+/// Throws ConfigError when `schedule` is no known name and no readable `.csv` file.
+void check_schedule_name(const std::string& schedule, const Source& source, const std::string& path);
+
+/// Stages per rank: `chunks`, or what the schedule needs. The schedule's name has been checked; 1 for a file.
+[[nodiscard]] std::int64_t stages_per_rank(const NanotronConfig& config);
+
+/// Stages of the whole pipeline, pp x stages per rank.
+[[nodiscard]] std::int64_t stage_count(const NanotronConfig& config);
+
+}  // namespace weft

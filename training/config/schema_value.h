@@ -1,0 +1,129 @@
+#pragma once
+// The building blocks of the schema: how one kind of value is read from a Node, checked, and written back.
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "weft/training/config/node.h"
+#include "weft/training/config/source.h"
+
+namespace weft::schema {
+
+/// What a reading leaves behind besides the values.
+struct Reading {
+  ConfigSources& sources;
+  std::vector<std::string>& notices;  ///< what was accepted but is ignored, one line each
+};
+
+/// One value of the configuration. `read` gets a node that is not null and throws ConfigError; `write` is
+/// empty for keys that are accepted but not kept.
+struct Value {
+  std::function<void(const Node& node, const std::string& path, Reading& reading)> read;
+  std::function<Node()> write;
+};
+
+/// One key of a block. A key that is missing or null keeps its default, unless it is required.
+struct Row {
+  std::string_view key;
+  Value value;
+  bool required = false;
+};
+constexpr bool required = true;
+
+using Table = std::vector<Row>;
+
+struct IntegerRange {
+  std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+
+/// Numbers from `least` to `most`; each end belongs to the range or not.
+struct NumberRange {
+  double least = 0;
+  bool with_least = true;
+  double most = std::numeric_limits<double>::infinity();
+  bool with_most = true;
+};
+
+Value integer(std::int64_t& target, IntegerRange range);
+Value optional_integer(std::optional<std::int64_t>& target, IntegerRange range);
+/// `auto` stands for none.
+Value integer_or_auto(std::optional<std::int64_t>& target, IntegerRange range);
+Value number(double& target, NumberRange range);
+Value optional_number(std::optional<double>& target, NumberRange range);
+Value boolean(bool& target);
+Value text(std::string& target);
+Value optional_text(std::optional<std::string>& target);
+/// A list of strings; one string alone is a list of one.
+Value texts(std::vector<std::string>& target);
+Value numbers(std::vector<double>& target, NumberRange range);
+Value block(Table table);
+
+/// A word for a number: what choice() is made of.
+struct Word {
+  std::string_view name;
+  int number;
+};
+Value choice_of_words(std::function<int()> get, std::function<void(int)> set, std::vector<Word> words);
+
+/// One of several words, each standing for a value of an enum.
+template <class Enum>
+Value choice(Enum& target, std::initializer_list<std::pair<std::string_view, Enum>> words) {
+  std::vector<Word> list;
+  for (const auto& [name, value] : words) list.push_back({name, static_cast<int>(value)});
+  return choice_of_words([&target] { return static_cast<int>(target); },
+                         [&target](int number) { target = static_cast<Enum>(number); }, std::move(list));
+}
+
+/// A list of blocks, each read by `table_of(item)`.
+template <class Item>
+Value blocks(std::vector<Item>& target, Table (*table_of)(Item&));
+
+/// A key of Nanotron's that has the right kind of value and no effect in weft.
+enum class Kind { boolean, integer, number, text, texts };
+Value without_effect(Kind kind);
+/// A block for a tool that weft does not have: any content, named in a notice.
+Value tool_not_in_weft();
+/// A feature weft does not have: only null or one of `allowed` passes.
+Value not_supported(std::string_view feature, std::vector<std::string_view> allowed = {});
+
+/// Reads a block by its table: unknown keys first, then every row. `path` is empty for the whole file.
+void read_table(const Node& node, const std::string& path, const Table& table, Reading& reading);
+[[nodiscard]] Node write_table(const Table& table);
+
+/// `path.key`, or `key` at the top.
+[[nodiscard]] std::string join(const std::string& path, std::string_view key);
+/// The words with commas between them.
+[[nodiscard]] std::string list_of(std::span<const std::string_view> words);
+
+/// Parts of the values above, for the few that schema.cpp composes itself. All throw ConfigError.
+[[nodiscard]] std::int64_t read_integer(const Node& node, const std::string& path, IntegerRange range);
+[[nodiscard]] double read_number(const Node& node, const std::string& path, NumberRange range);
+[[nodiscard]] std::string read_text(const Node& node, const std::string& path);
+void require_list(const Node& node, const std::string& path);
+
+template <class Item>
+Value blocks(std::vector<Item>& target, Table (*table_of)(Item&)) {
+  return {[&target, table_of](const Node& node, const std::string& path, Reading& reading) {
+            require_list(node, path);
+            target.assign(node.children.size(), Item{});
+            for (std::size_t i = 0; i < target.size(); ++i) {
+              const std::string item_path = join(path, std::to_string(i));
+              reading.sources.add(item_path, node.children[i].source);
+              read_table(node.children[i], item_path, table_of(target[i]), reading);
+            }
+          },
+          [&target, table_of] {
+            Node node = Node::list();
+            for (Item& item : target) node.children.push_back(write_table(table_of(item)));
+            return node;
+          }};
+}
+
+}  // namespace weft::schema

@@ -1,0 +1,52 @@
+#include "weft/training/config/source.h"
+
+#include <fmt/format.h>
+
+namespace weft {
+namespace {
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      result += fmt::format("\\x{:02x}", byte);
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string Source::prefix() const {
+  return file.empty() ? std::string() : fmt::format("{}:{}:{}: ", printable(file), line, column);
+}
+
+Source ConfigSources::find(std::string_view path) const {
+  for (;;) {
+    const auto place = places_.find(path);
+    if (place != places_.end()) return place->second;
+    if (path.empty()) return Source{};
+    const std::size_t dot = path.rfind('.');
+    path = dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+  }
+}
+
+ConfigError config_error(const Source& source, std::string_view path, std::string_view problem,
+                         std::string_view allowed) {
+  std::string text = source.prefix();
+  if (!path.empty()) text += printable(path) + ": ";
+  text += printable(problem);
+  if (!allowed.empty()) text += "; allowed: " + printable(allowed);
+  return ConfigError(text);
+}
+
+std::string quoted(std::string_view text) {
+  constexpr std::size_t longest = 80;
+  const bool cut = text.size() > longest;
+  return fmt::format("'{}{}'", printable(text.substr(0, longest)), cut ? "..." : "");
+}
+
+}  // namespace weft

@@ -1,0 +1,232 @@
+#include "weft/training/config/yaml_reader.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace weft {
+namespace {
+
+constexpr std::size_t largest_file = 1 << 20;
+constexpr std::size_t deepest = 64;
+constexpr std::size_t most_values = 100'000;
+
+std::size_t count_values(const Node& node) {
+  std::size_t count = 1;
+  for (const Node& child : node.children) count += count_values(child);
+  return count;
+}
+
+/// Builds the tree from yaml-cpp's events.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(const Source& start) : start_(start) { root_.source = start; }
+
+  Node take() { return std::move(root_); }
+
+  [[nodiscard]] Source place(const YAML::Mark& mark) const {
+    Source source = start_;
+    if (mark.is_null()) return source;
+    const auto column = static_cast<std::size_t>(mark.column);
+    source.line += static_cast<std::size_t>(mark.line);
+    source.column = mark.line == 0 ? source.column + column : column + 1;
+    return source;
+  }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ > 1)
+      throw config_error(place(mark), "", "a second YAML document", "one document per file");
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    finish(anchor, located(Node::scalar(""), mark));
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    if (tag != "?" && tag != "!") refuse_tag(mark, tag);
+    finish(anchor, located(Node::scalar(value, tag == "?"), mark));
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto known = anchored_.find(anchor);
+    if (known == anchored_.end()) throw config_error(place(mark), path(), "an alias that contains itself");
+    count(mark, known->second.values);
+    finish(YAML::NullAnchor, known->second.node);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(Node::list(), mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(Node::block(), mark, tag, anchor);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
+    Node node;
+    YAML::anchor_t anchor;
+    bool has_key = false;
+    std::string key;
+    Source key_source;
+    std::unordered_set<std::string> keys;
+  };
+  struct Anchored {
+    Node node;
+    std::size_t values;
+  };
+
+  Node located(Node node, const YAML::Mark& mark) {
+    count(mark, 1);
+    node.source = place(mark);
+    return node;
+  }
+
+  void count(const YAML::Mark& mark, std::size_t more) {
+    values_ += more;
+    if (values_ > most_values) {
+      throw config_error(place(mark), "",
+                         fmt::format("more than {} values, counting what aliases repeat", most_values));
+    }
+  }
+
+  [[noreturn]] void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
+    throw config_error(place(mark), path(), "the tag " + quoted(tag) + " is not read", "values without tags");
+  }
+
+  void open(Node node, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    if (tag != "?" && tag != "!") refuse_tag(mark, tag);
+    if (expects_key())
+      throw config_error(place(mark), path(), "a key that is " + node.describe(), "plain keys");
+    if (open_.size() == deepest) {
+      throw config_error(place(mark), "", fmt::format("nested deeper than {} levels", deepest));
+    }
+    open_.push_back({located(std::move(node), mark), anchor, false, {}, {}, {}});
+  }
+
+  void close() {
+    Open done = std::move(open_.back());
+    open_.pop_back();
+    finish(done.anchor, std::move(done.node));
+  }
+
+  /// `node` is complete: it becomes the next key, the value of the last key, the next item or the document.
+  void finish(YAML::anchor_t anchor, Node node) {
+    if (anchor != YAML::NullAnchor) {
+      const std::size_t values = count_values(node);
+      values_ += values;  // the copy kept here counts as well
+      anchored_.insert_or_assign(anchor, Anchored{node, values});
+    }
+    if (open_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Open& parent = open_.back();
+    if (parent.node.kind == Node::Kind::list) {
+      parent.node.children.push_back(std::move(node));
+    } else if (!parent.has_key) {
+      take_key(parent, std::move(node));
+    } else {
+      parent.node.keys.push_back(std::move(parent.key));
+      parent.node.key_sources.push_back(std::move(parent.key_source));
+      parent.node.children.push_back(std::move(node));
+      parent.has_key = false;
+    }
+  }
+
+  void take_key(Open& parent, Node node) {
+    if (node.kind != Node::Kind::scalar)
+      throw config_error(node.source, path(), "a key that is " + node.describe());
+    const bool is_new = parent.keys.insert(node.text).second;
+    parent.key = std::move(node.text);
+    parent.key_source = node.source;
+    parent.has_key = true;
+    if (!is_new) throw config_error(node.source, path(), "is given twice");
+  }
+
+  [[nodiscard]] bool expects_key() const {
+    return !open_.empty() && open_.back().node.kind == Node::Kind::block && !open_.back().has_key;
+  }
+
+  /// The whole path of the value that is being read.
+  [[nodiscard]] std::string path() const {
+    std::string result;
+    for (const Open& part : open_) {
+      if (part.node.kind == Node::Kind::block && !part.has_key) continue;
+      if (!result.empty()) result += '.';
+      result += part.node.kind == Node::Kind::block ? part.key : std::to_string(part.node.children.size());
+    }
+    return result;
+  }
+
+  Source start_;
+  Node root_ = Node::scalar("");
+  std::vector<Open> open_;
+  std::unordered_map<YAML::anchor_t, Anchored> anchored_;
+  std::size_t values_ = 0;
+  std::size_t documents_ = 0;
+};
+
+/// yaml-cpp takes byte 4 for the end of the input and NUL for a sign of UTF-16, so none may reach it.
+void refuse_control_characters(std::string_view text, const Source& start) {
+  Source here = start;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 && c != '\t' && c != '\n' && c != '\r') {
+      throw config_error(here, "", fmt::format("the control character \\x{:02x}", byte), "text");
+    }
+    ++here.column;
+    if (c == '\n') {
+      ++here.line;
+      here.column = 1;
+    }
+  }
+}
+
+}  // namespace
+
+Node parse_yaml(std::string_view text, const Source& start) {
+  refuse_control_characters(text, start);
+  std::istringstream stream{std::string(text)};
+  TreeBuilder builder(start);
+  try {
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& e) {
+    throw config_error(builder.place(e.mark), "", "not YAML: " + e.msg);
+  }
+  return builder.take();
+}
+
+std::string read_config_file(const std::string& path) {
+  const Source start{path, 1, 1, 0};
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw config_error(start, "", std::string("cannot be opened: ") + std::strerror(errno));
+  std::string text(largest_file + 1, '\0');
+  errno = 0;
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || (file.gcount() == 0 && errno != 0)) {
+    throw config_error(start, "", std::string("cannot be read: ") + std::strerror(errno));
+  }
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > largest_file) throw config_error(start, "", "larger than 1 MiB");
+  return text;
+}
+
+}  // namespace weft
