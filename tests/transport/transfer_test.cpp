@@ -1,11 +1,13 @@
 // Every transport x every size around the places where something changes: header, cache line, page, chunk.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 #include <thread>
 
 #include "weft/base/error.h"
 #include "weft/tests/transport/conversation.h"
+#include "weft/tests/transport/process_group.h"
 #include "weft/transport/inproc/inproc_transport.h"
 
 namespace weft {
@@ -40,15 +42,59 @@ std::string over_threads(std::uint32_t ranks, const Sizes& sizes) {
   return "";
 }
 
+/// UCX between processes. `lane`: what UCX must have chosen, so that no test runs over something else.
+std::string over_ucx(std::uint32_t ranks, const Sizes& sizes, const char* transports, const std::string& lane,
+                     PayloadPath payloads) {
+  return test::first_error(test::run_processes(ranks, [&](std::uint32_t rank, const ByteExchange& exchange) {
+    if (transports != nullptr) setenv("UCX_TLS", transports, 1);
+    UcxOptions options;
+    options.payloads = payloads;
+    const auto transport = make_ucx_transport(rank, ranks, exchange, options);
+    test::require(transport->capabilities().name == "ucx " + lane, transport->capabilities().name);
+    test::Conversation(*transport, sizes).run();
+  }));
+}
+
+Fabric ucx(std::string name, const char* transports, std::string lane, PayloadPath payloads) {
+  return {std::move(name), [=](std::uint32_t ranks, const Sizes& sizes) {
+            return over_ucx(ranks, sizes, transports, lane, payloads);
+          }};
+}
+
 class Transfer : public testing::TestWithParam<Fabric> {};
 
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 
-TEST_P(Transfer, OfOneMessageOfEverySize) {
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{64}, 4 * kib,
-                                 8 * kib - 64, 8 * kib, 8 * kib + 1, 32 * kib - 192, 32 * kib - 128,
-                                 32 * kib - 64, 32 * kib - 1, 32 * kib, 32 * kib + 1, 64 * kib, mib, 5 * mib})
+TEST_P(Transfer, OfEverySizeOneAfterTheOther) {
+  const Sizes sizes{0,
+                    1,
+                    63,
+                    64,
+                    4 * kib,
+                    8 * kib - 192,
+                    8 * kib - 64,
+                    8 * kib,
+                    8128,
+                    8129,
+                    32 * kib - 193,
+                    32 * kib - 192,
+                    32 * kib - 128,
+                    32 * kib - 127,
+                    32 * kib - 64,
+                    32 * kib - 1,
+                    32 * kib,
+                    32 * kib + 1,
+                    64 * kib,
+                    mib,
+                    5 * mib,
+                    0,
+                    1};
+  EXPECT_EQ(GetParam().converse(2, sizes), "");
+}
+
+TEST_P(Transfer, OfOneMessageAlone) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, 32 * kib + 1})
     EXPECT_EQ(GetParam().converse(2, {size}), "") << size << " bytes";
 }
 
@@ -65,7 +111,14 @@ TEST_P(Transfer, OfLargeAndSmallMessagesInTurnAmongThreeRanks) {
   EXPECT_EQ(GetParam().converse(3, sizes), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, Transfer, testing::Values(Fabric{"Threads", over_threads}),
+INSTANTIATE_TEST_SUITE_P(Over, Transfer,
+                         testing::Values(Fabric{"Threads", over_threads},
+                                         ucx("UcxSharedMemory", nullptr, "posix", PayloadPath::automatic),
+                                         ucx("UcxTcp", "tcp,self", "tcp", PayloadPath::automatic),
+                                         ucx("UcxSystemV", "sysv,self", "sysv", PayloadPath::automatic),
+                                         ucx("UcxSharedMemoryRendezvous", nullptr, "posix",
+                                             PayloadPath::whole),
+                                         ucx("UcxTcpRendezvous", "tcp,self", "tcp", PayloadPath::whole)),
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
