@@ -22,15 +22,15 @@ std::string weights_hash_line(std::string_view name, DType dtype, std::span<cons
                      sha256_hex(bytes));
 }
 
-std::vector<std::string> weights_hash_lines(std::span<const Parameter> parameters) {
+std::vector<std::string> weights_hash_lines(std::span<Parameter* const> parameters) {
   std::vector<std::string> lines;
   lines.reserve(parameters.size());
-  for (const Parameter& parameter : parameters) {
-    if (!parameter.tied_to.empty()) continue;
-    const auto dims = parameter.shape.dims();
+  for (const Parameter* parameter : parameters) {
+    if (!parameter->tied_to.empty()) continue;
+    const auto dims = parameter->shape.dims();
     const std::vector<std::uint64_t> shape(dims.begin(), dims.end());
-    const std::size_t bytes = parameter.shape.elements() * dtype_size(parameter.dtype);
-    lines.push_back(weights_hash_line(parameter.name, parameter.dtype, shape, {parameter.value, bytes}));
+    const std::size_t bytes = parameter->shape.elements() * dtype_size(parameter->dtype);
+    lines.push_back(weights_hash_line(parameter->name, parameter->dtype, shape, {parameter->value, bytes}));
   }
   return lines;
 }

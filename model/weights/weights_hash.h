@@ -27,7 +27,7 @@ namespace weft {
                                             std::span<const std::byte> bytes);
 
 /// The lines of a rank's parameters, in their order; second uses of tied weights are left out.
-[[nodiscard]] std::vector<std::string> weights_hash_lines(std::span<const Parameter> parameters);
+[[nodiscard]] std::vector<std::string> weights_hash_lines(std::span<Parameter* const> parameters);
 
 /// weights_sha256 from the lines of all ranks, in any order, as 64 hexadecimal digits. Throws Error when a
 /// parameter has two lines.

@@ -47,7 +47,7 @@ TEST(WeightsHash, LeavesOutTheSecondUseOfATiedWeight) {
   Parameter head = embedding;
   head.name = "lm_head";
   head.tied_to = "embed";
-  const std::vector<Parameter> parameters{embedding, head};
+  const std::vector<Parameter*> parameters{&head, &embedding};
   EXPECT_EQ(weights_hash_lines(parameters), std::vector<std::string>{"embed F32 [2] " + sha256_hex(values)});
 }
 

@@ -1,0 +1,27 @@
+#pragma once
+// One run at a time in a folder.
+#include <filesystem>
+
+namespace weft {
+
+/// Holds a folder for this process and, after keep_in_children(), for all processes it starts: the folder is
+/// free when the last of them has ended, however it ended.
+class FolderLock {
+ public:
+  /// Makes the folder if it is missing and locks its file `.lock`. Throws CheckpointError when another run
+  /// has it (naming that process where it is known) or when the file cannot be made.
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(FolderLock&& other) noexcept;
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  FolderLock& operator=(FolderLock&&) = delete;
+
+  /// Programs started from now on hold the lock as well.
+  void keep_in_children();
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace weft
