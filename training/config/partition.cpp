@@ -108,11 +108,11 @@ std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config, std::in
                  ? nanotron_partition(layers, stages, nanotron_cost(config.model))
                  : balanced_partition(layers, stages, flops_cost(config));
   }
-  for (std::size_t stage = 1; stage + 1 < result.size(); ++stage) {
-    if (result[stage] == 0) {
-      throw wrong(fmt::format("[{}] leaves stage {} without a layer", fmt::join(result, ", "), stage),
-                  "auto, or a list with at least one layer for every stage between the first and the last");
-    }
+  const auto empty = std::find(result.begin(), result.end(), 0);
+  if (empty != result.end()) {
+    throw wrong(
+        fmt::format("[{}] leaves stage {} without a layer", fmt::join(result, ", "), empty - result.begin()),
+        "auto, or a list with at least one layer per stage");
   }
   return result;
 }

@@ -31,9 +31,8 @@ struct PartitionCost {
                                                            const PartitionCost& cost);
 
 /// Layers per stage as configured, `stages` = stage_count(config). Throws ConfigError, naming the key, when
-/// there are more stages than layers, when a given list has the wrong length or sum, or when a stage in the
-/// middle would hold nothing. A first or last stage without layers is allowed where the rule or the list says
-/// so.
+/// there are more stages than layers, when a given list has the wrong length or sum, or when a stage would
+/// hold no layer (as Nanotron's rule does with a large vocabulary).
 [[nodiscard]] std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config, std::int64_t stages);
 
 /// The same, with the places of the keys for messages.

@@ -15,7 +15,6 @@ void refuse_unfinished(const NanotronConfig& config, const ConfigSources& source
   refuse_bfloat16(config, sources);
   refuse_recompute(config, sources);
   refuse_given_weights(config, sources);
-  refuse_rare_llamas(config, sources);
   refuse_evaluation(config, sources);
   refuse_nanosets(config, sources);
 }
@@ -44,14 +43,6 @@ void refuse_recompute(const NanotronConfig& config, const ConfigSources& sources
 void refuse_given_weights(const NanotronConfig& config, const ConfigSources& sources) {
   refuse(config.model.init_method.path.has_value(), sources, "model.init_method.path",
          "weft does not start from given weights yet", "std");
-}
-
-void refuse_rare_llamas(const NanotronConfig& config, const ConfigSources& sources) {
-  const ModelConfig& c = config.model.model_config;
-  const std::string block = "model.model_config.";
-  refuse(c.attention_bias, sources, block + "attention_bias", "weft has no attention bias yet", "false");
-  refuse(c.rope_scaling.rope_type != RopeScalingType::none, sources, block + "rope_scaling",
-         "weft does not scale rotary embeddings yet", "null");
 }
 
 void refuse_evaluation(const NanotronConfig& config, const ConfigSources& sources) {

@@ -12,7 +12,6 @@ void refuse_checkpoints(const NanotronConfig& config, const ConfigSources& sourc
 void refuse_bfloat16(const NanotronConfig& config, const ConfigSources& sources);
 void refuse_recompute(const NanotronConfig& config, const ConfigSources& sources);
 void refuse_given_weights(const NanotronConfig& config, const ConfigSources& sources);
-void refuse_rare_llamas(const NanotronConfig& config, const ConfigSources& sources);
 void refuse_evaluation(const NanotronConfig& config, const ConfigSources& sources);
 void refuse_nanosets(const NanotronConfig& config, const ConfigSources& sources);
 

@@ -1,0 +1,113 @@
+#include "weft/training/data/text_files.h"
+
+#include <fmt/format.h>
+#include <glob.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "weft/base/error.h"
+#include "weft/training/data/permutation.h"
+
+namespace weft {
+namespace {
+
+/// The matches of one glob; freed with the object.
+class Matches {
+ public:
+  explicit Matches(const std::string& pattern) {
+    result_ = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found_);
+  }
+  ~Matches() { ::globfree(&found_); }
+  Matches(const Matches&) = delete;
+  Matches& operator=(const Matches&) = delete;
+  [[nodiscard]] std::vector<std::string> paths() const {
+    return result_ == 0 ? std::vector<std::string>(found_.gl_pathv, found_.gl_pathv + found_.gl_pathc)
+                        : std::vector<std::string>();
+  }
+
+ private:
+  ::glob_t found_{};
+  int result_;
+};
+
+bool is_regular(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/// The path itself, or the regular files that a glob matches.
+std::vector<std::string> files_of(const std::string& pattern) {
+  struct stat status {};
+  const bool exists = ::stat(pattern.c_str(), &status) == 0;
+  const int problem = errno;
+  if (exists && !S_ISREG(status.st_mode)) {
+    throw Error(pattern + (S_ISDIR(status.st_mode) ? " is a folder, name its files: " + pattern + "/*"
+                                                   : " is no regular file"));
+  }
+  if (exists) return {pattern};
+  if (pattern.find_first_of("*?[") == std::string::npos) {
+    throw Error(fmt::format("{} cannot be opened: {}", pattern, std::strerror(problem)));
+  }
+  std::vector<std::string> paths = Matches(pattern).paths();
+  std::erase_if(paths, [](const std::string& path) { return !is_regular(path); });
+  if (paths.empty()) throw Error(pattern + " matches no file");
+  return paths;
+}
+
+}  // namespace
+
+std::vector<std::string> find_text_files(const std::vector<std::string>& patterns) {
+  std::vector<std::string> named;
+  for (const std::string& pattern : patterns) {
+    const std::vector<std::string> paths = files_of(pattern);
+    named.insert(named.end(), paths.begin(), paths.end());
+  }
+  std::sort(named.begin(), named.end());
+
+  std::vector<std::string> files;
+  std::set<std::pair<dev_t, ino_t>> taken;
+  for (const std::string& path : named) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) throw Error(path + " cannot be opened: " + std::strerror(errno));
+    if (taken.insert({status.st_dev, status.st_ino}).second) files.push_back(path);
+  }
+  return files;
+}
+
+TextFiles::TextFiles(const std::vector<std::string>& paths, std::uint64_t window, bool shuffle,
+                     std::uint64_t seed)
+    : shuffle_(shuffle), seed_(seed) {
+  std::uint64_t bytes = 0;
+  for (const std::string& path : paths) {
+    files_.emplace_back(path);
+    bytes += files_.back().bytes().size();
+    ends_.push_back(bytes);
+  }
+  windows_ = bytes / window;
+  if (windows_ == 0) {
+    throw Error(fmt::format(
+        "{} hold {} bytes, one sample needs sequence_length + 1 = {}",
+        paths.size() == 1 ? paths.front() : fmt::format("the {} text files", paths.size()), bytes, window));
+  }
+}
+
+void TextFiles::read(std::uint64_t n, std::span<std::int32_t> tokens) const {
+  const std::uint64_t place = n % windows_;
+  const std::uint64_t window = shuffle_ ? Permutation(seed_, n / windows_, windows_).at(place) : place;
+  std::uint64_t start = window * tokens.size();
+  auto file = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), start) - ends_.begin());
+  start -= file == 0 ? 0 : ends_[file - 1];
+  for (std::size_t done = 0; done < tokens.size(); ++file, start = 0) {
+    const auto bytes = files_[file].bytes().subspan(start);
+    const std::size_t count = std::min(bytes.size(), tokens.size() - done);
+    for (std::size_t i = 0; i < count; ++i) tokens[done + i] = static_cast<std::int32_t>(bytes[i]);
+    done += count;
+  }
+}
+
+}  // namespace weft

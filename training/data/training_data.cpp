@@ -1,0 +1,104 @@
+#include "weft/training/data/training_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "weft/training/data/random_tokens.h"
+#include "weft/training/data/text_files.h"
+#include "weft/training/data/token_file.h"
+
+namespace weft {
+namespace {
+
+std::string dataset_path(std::size_t stage) { return fmt::format("data_stages.{}.data.dataset", stage); }
+
+/// Opens the dataset of one stage; member functions are one per kind.
+class Opener {
+ public:
+  Opener(const NanotronConfig& config, const DataConfig& data)
+      : window_(static_cast<std::uint64_t>(config.tokens.sequence_length) + 1),
+        vocab_size_(static_cast<std::uint64_t>(config.model.model_config.vocab_size)),
+        seed_(static_cast<std::uint64_t>(data.seed)) {}
+
+  std::unique_ptr<Dataset> operator()(const RandomTokensConfig&) const {
+    return std::make_unique<RandomTokens>(seed_, static_cast<std::uint32_t>(vocab_size_));
+  }
+  std::unique_ptr<Dataset> operator()(const TextFilesConfig& c) const {
+    return std::make_unique<TextFiles>(find_text_files(c.text_files), window_, c.shuffle, seed_);
+  }
+  std::unique_ptr<Dataset> operator()(const TokenFileConfig& c) const { return token_file(c); }
+  std::unique_ptr<Dataset> operator()(const NanosetConfig&) const {
+    throw Error("weft does not read nanosets yet");  // refuse_nanosets comes first
+  }
+
+  [[nodiscard]] std::unique_ptr<TokenFile> token_file(const TokenFileConfig& c) const {
+    const auto token_bytes = static_cast<std::uint64_t>(c.token_size_in_bytes);
+    return std::make_unique<TokenFile>(c.token_file, token_bytes, window_, vocab_size_, c.shuffle, seed_);
+  }
+
+ private:
+  std::uint64_t window_;
+  std::uint64_t vocab_size_;
+  std::uint64_t seed_;
+};
+
+/// Steps that the stage serves.
+std::int64_t steps_of(const NanotronConfig& config, const DataStageConfig& stage) {
+  std::int64_t end = config.tokens.train_steps + 1;
+  for (const DataStageConfig& other : config.data_stages) {
+    if (other.start_training_step > stage.start_training_step) end = std::min(end, other.start_training_step);
+  }
+  return std::max<std::int64_t>(0, end - stage.start_training_step);
+}
+
+/// Calls `open`, with the key's place in front of what it throws.
+template <class Open>
+auto with_place(const ConfigSources& sources, std::size_t stage, Open open) {
+  try {
+    return open();
+  } catch (const Error& e) {
+    throw config_error(sources.find(dataset_path(stage)), dataset_path(stage), e.what());
+  }
+}
+
+}  // namespace
+
+TrainingData::TrainingData(const NanotronConfig& config, const ConfigSources& sources)
+    : samples_per_step_(static_cast<std::uint64_t>(config.tokens.samples_per_step())) {
+  for (std::size_t i = 0; i < config.data_stages.size(); ++i) {
+    const DataStageConfig& stage = config.data_stages[i];
+    auto dataset =
+        with_place(sources, i, [&] { return std::visit(Opener(config, stage.data), stage.data.dataset); });
+    const auto needed = static_cast<std::uint64_t>(steps_of(config, stage)) * samples_per_step_;
+    if (dataset->sample_count() < needed) {
+      throw config_error(sources.find(dataset_path(i)), dataset_path(i),
+                         fmt::format("holds {} samples of {} tokens, the steps of this stage need {}",
+                                     dataset->sample_count(), config.tokens.sequence_length + 1, needed),
+                         fmt::format("at most {} steps", dataset->sample_count() / samples_per_step_));
+    }
+    stages_.push_back({static_cast<std::uint64_t>(stage.start_training_step), std::move(dataset)});
+  }
+  std::sort(stages_.begin(), stages_.end(),
+            [](const Stage& a, const Stage& b) { return a.first_step < b.first_step; });
+}
+
+void TrainingData::read(std::uint64_t step, std::uint64_t i, std::span<std::int32_t> tokens) const {
+  const auto next = std::find_if(stages_.begin(), stages_.end(),
+                                 [&](const Stage& stage) { return stage.first_step > step; });
+  if (next == stages_.begin()) throw Error(fmt::format("no data stage serves step {}", step));
+  const Stage& stage = *std::prev(next);
+  stage.dataset->read((step - stage.first_step) * samples_per_step_ + i, tokens);
+}
+
+void check_training_data(const NanotronConfig& config, const ConfigSources& sources) {
+  const TrainingData opened(config, sources);
+  for (std::size_t i = 0; i < config.data_stages.size(); ++i) {
+    const DataConfig& data = config.data_stages[i].data;
+    if (const auto* file = std::get_if<TokenFileConfig>(&data.dataset)) {
+      with_place(sources, i, [&] { Opener(config, data).token_file(*file)->check_tokens(); });
+    }
+  }
+}
+
+}  // namespace weft

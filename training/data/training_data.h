@@ -1,0 +1,39 @@
+#pragma once
+// The data of a whole training: all stages, by optimizer step.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "weft/training/config/nanotron_config.h"
+#include "weft/training/config/source.h"
+#include "weft/training/data/dataset.h"
+
+namespace weft {
+
+/// The samples of every step. A data stage serves the steps from its first one to the next stage's; sample i
+/// of step s is its dataset's sample (s - first step) x samples per step + i. So data depend on configuration
+/// and step alone.
+class TrainingData {
+ public:
+  /// Opens all datasets. Throws ConfigError, naming the key, for files that cannot be used or hold too few
+  /// samples.
+  explicit TrainingData(const NanotronConfig& config, const ConfigSources& sources = {});
+
+  /// Writes sample `i` of `step` (from 1), sequence_length + 1 token ids. Throws Error.
+  void read(std::uint64_t step, std::uint64_t i, std::span<std::int32_t> tokens) const;
+
+ private:
+  struct Stage {
+    std::uint64_t first_step;
+    std::unique_ptr<Dataset> dataset;
+  };
+  std::vector<Stage> stages_;  // by first step
+  std::uint64_t samples_per_step_;
+};
+
+/// Opens everything that TrainingData opens and reads whole token files, so that a token outside the
+/// vocabulary is found before anything starts. Throws ConfigError.
+void check_training_data(const NanotronConfig& config, const ConfigSources& sources);
+
+}  // namespace weft
