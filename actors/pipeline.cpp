@@ -85,7 +85,7 @@ class Pipeline::ProcessBackend final : public Backend {
   }
 
   StepReport step(GivenBatch batch) override {
-    return guarded([&] { return rank_->train(++steps, batch); });
+    return guarded([&] { return StepReport(rank_->train(++steps, batch)); });
   }
   double evaluate(GivenBatch batch) override {
     return guarded([&] { return rank_->evaluate(++passes, batch); });
@@ -123,7 +123,6 @@ class Pipeline::ThreadBackend final : public Backend {
   explicit ThreadBackend(PipelineConfig given)
       : Backend(std::move(given)),
         ranks_(plan.schedule.ranks),
-        reports_(plan.schedule.ranks),
         threads_(plan.schedule.ranks) {
     runner_ = std::thread([this] {
       try {
@@ -151,7 +150,7 @@ class Pipeline::ThreadBackend final : public Backend {
   StepReport step(GivenBatch batch) override {
     ++steps;
     perform(Call::train, batch);
-    return std::move(reports_[0]);
+    return ranks_[0]->report();
   }
   double evaluate(GivenBatch batch) override {
     ++passes;
@@ -191,7 +190,7 @@ class Pipeline::ThreadBackend final : public Backend {
         call = call_;
       }
       if (call == Call::leave) break;
-      if (call == Call::train) reports_[number] = rank.train(steps, *batch_);
+      if (call == Call::train) rank.train(steps, *batch_);
       if (call == Call::evaluate) {
         const double loss = rank.evaluate(passes, *batch_);
         if (number == plan.schedule.rank_of.back()) loss_ = loss;
@@ -226,7 +225,6 @@ class Pipeline::ThreadBackend final : public Backend {
   }
 
   std::vector<std::unique_ptr<Rank>> ranks_;
-  std::vector<StepReport> reports_;
   RankThreads threads_;
   std::thread runner_;
   std::mutex mutex_;

@@ -101,19 +101,20 @@ Parameter& Rank::parameter(std::uint16_t stage, std::uint32_t index) {
   return stages_[at]->parameters()[index];
 }
 
-StepReport Rank::train(std::uint64_t step, BatchSource& data) { return loop_.run(train_step(step, data)); }
+const StepReport& Rank::train(std::uint64_t step, BatchSource& data) {
+  loop_.run(train_step(step, data));
+  return report_;
+}
 double Rank::evaluate(std::uint64_t pass, BatchSource& data) { return loop_.run(evaluate_pass(pass, data)); }
 
-Task<StepReport> Rank::train_step(std::uint64_t step, BatchSource& data) {
+Task<void> Rank::train_step(std::uint64_t step, BatchSource& data) {
   co_await actor_->run_step(step, Phase::train, data);
   co_await exchange_tied();
-  StepReport report;
-  co_await agree(report);
+  co_await agree();
   double scale = 1.0;
-  if (options_.clip_gradient) scale = std::min(1.0, *options_.clip_gradient / (report.gradient_norm + 1e-6));
+  if (options_.clip_gradient) scale = std::min(1.0, *options_.clip_gradient / (report_.gradient_norm + 1e-6));
   optimizer_->update(step, scale);
   parameters_changed();
-  co_return report;
 }
 
 Task<double> Rank::evaluate_pass(std::uint64_t pass, BatchSource& data) {
@@ -170,15 +171,17 @@ Task<void> Rank::exchange_tied() {
 
 // One gather and one broadcast a step: gradient squares, losses and measurements to rank 0; the norm and all
 // the rest back to everyone.
-Task<void> Rank::agree(StepReport& report) {
+Task<void> Rank::agree() {
   write_part();
   co_await collectives_->gather(0, part_, parts_);
   if (rank_ == 0) {
     agreement_.clear();
-    append<std::uint8_t>(agreement_, options_.stop_requested && options_.stop_requested() ? 1 : 0);
+    append<std::uint8_t>(agreement_, options_.stop_requested && options_.stop_requested());
+    append<std::uint8_t>(agreement_, options_.save_requested && options_.save_requested());
     squares_.resize(plan_.schedule.stage_count);
     for (const auto& part : parts_) {
       Reader reader(part);
+      append(agreement_, reader.next<std::uint8_t>());
       append(agreement_, reader.next<double>());
       append(agreement_, reader.next<std::uint32_t>());
       append(agreement_, reader.next<std::uint64_t>());
@@ -210,13 +213,14 @@ Task<void> Rank::agree(StepReport& report) {
     append(agreement_, bad_index);
   }
   co_await collectives_->broadcast(0, agreement_);
-  read_agreement(report);
+  read_agreement();
 }
 
 void Rank::write_part() {
   const StepRecord& record = actor_->record();
   const bool last = view_.stages().back() + 1u == plan_.schedule.stage_count;
   part_.clear();
+  append<std::uint8_t>(part_, !options_.background_done || options_.background_done());
   append(part_, record.bubble());
   append(part_, record.peak_in_flight);
   append(part_, record.peak_activation_bytes);
@@ -234,11 +238,17 @@ void Rank::write_part() {
   }
 }
 
-void Rank::read_agreement(StepReport& report) {
+void Rank::read_agreement() {
+  StepReport& report = report_;
+  report.losses.clear();
+  report.loss = 0;
   Reader reader(agreement_);
   report.stop_requested = reader.next<std::uint8_t>() != 0;
+  report.save_requested = reader.next<std::uint8_t>() != 0;
+  report.background_done = true;
   report.ranks.resize(plan_.schedule.ranks);
   for (RankStatistics& statistics : report.ranks) {
+    report.background_done &= reader.next<std::uint8_t>() != 0;
     statistics.bubble = reader.next<double>();
     statistics.peak_in_flight = reader.next<std::uint32_t>();
     statistics.peak_activation_bytes = reader.next<std::uint64_t>();

@@ -30,7 +30,9 @@ struct StepReport {
   std::vector<double> losses;   ///< [micro-batch], before the update
   double loss = 0;              ///< their mean, summed in micro-batch order
   double gradient_norm = 0;     ///< 2-norm over all parameters, a tied weight once, before clipping
-  bool stop_requested = false;  ///< somebody asked the run to stop after this step
+  bool stop_requested = false;  ///< rank 0 was asked to stop the run after this step
+  bool save_requested = false;  ///< rank 0 was asked to save after this step
+  bool background_done = true;  ///< every rank said so: see RankOptions
   std::vector<RankStatistics> ranks;
 };
 
@@ -38,7 +40,10 @@ struct StepReport {
 struct RankOptions {
   std::optional<double>
       clip_gradient;  ///< largest 2-norm; gradients are scaled by min(1, clip / (norm + 1e-6))
-  std::function<bool()> stop_requested;  ///< asked on rank 0 once a step
+  // Questions that are answered once a step and put into the report, so that all ranks act on the same answer.
+  std::function<bool()> stop_requested;   ///< asked on rank 0
+  std::function<bool()> save_requested;   ///< asked on rank 0
+  std::function<bool()> background_done;  ///< asked on every rank: has work beside the steps ended here?
   Nanoseconds spin = 20'000;             ///< look for messages so long before blocking
   /// The policy of one rank; empty for the schedule's own. It is wrapped so that W stays in micro-batch
   /// order.
@@ -55,9 +60,11 @@ class Rank {
 
   /// One training step: every op, tied gradients, the norm, the update. Runs the loop until it is done.
   /// Throws NonFiniteError, PeerFailure, TransportError, and what stages throw.
-  StepReport train(std::uint64_t step, BatchSource& data);
-  /// The same as a coroutine, for hand-stepped loops.
-  Task<StepReport> train_step(std::uint64_t step, BatchSource& data);
+  const StepReport& train(std::uint64_t step, BatchSource& data);
+  /// The same as a coroutine, for hand-stepped loops; report() holds the outcome.
+  Task<void> train_step(std::uint64_t step, BatchSource& data);
+  /// Of the last training step.
+  [[nodiscard]] const StepReport& report() const noexcept { return report_; }
 
   /// Forward only: the mean loss on the last stage's rank, 0 elsewhere. `pass` counts evaluations over the
   /// whole run.
@@ -82,9 +89,9 @@ class Rank {
 
  private:
   Task<void> exchange_tied();
-  Task<void> agree(StepReport& report);
+  Task<void> agree();
   void write_part();
-  void read_agreement(StepReport& report);
+  void read_agreement();
   Parameter& parameter(std::uint16_t stage, std::uint32_t index);
 
   std::uint32_t rank_;
@@ -99,6 +106,7 @@ class Rank {
   std::unique_ptr<Mailbox> mailbox_;
   std::unique_ptr<StageActor> actor_;
   std::unique_ptr<Collectives> collectives_;
+  StepReport report_;
   std::vector<std::byte*> tie_buffers_;        // [tie], where the first use is here and the second is not
   std::vector<std::byte> part_;                // this rank's share of the agreement
   std::vector<std::vector<std::byte>> parts_;  // all shares, on rank 0

@@ -109,6 +109,8 @@ class [[nodiscard]] Task {
     queue.push(handle_);
   }
   [[nodiscard]] bool done() const noexcept { return handle_.done(); }
+  /// True for a task that ended with an exception.
+  [[nodiscard]] bool failed() const noexcept { return handle_.promise().error_ != nullptr; }
   /// The result of a task that is done; rethrows its exception.
   T result() { return handle_.promise().take(); }
 
