@@ -59,7 +59,7 @@ bool RankView::completed(const Op& op) const noexcept {
 }
 
 std::uint32_t RankView::next_weight(std::uint16_t stage) const noexcept {
-  return next_weight_[local_[stage]];
+  return next_weight_[position(stage)];
 }
 
 RankState::RankState(std::uint32_t rank, std::uint32_t stage_count, std::vector<std::uint16_t> stages,
@@ -69,8 +69,9 @@ RankState::RankState(std::uint32_t rank, std::uint32_t stage_count, std::vector<
   stage_count_ = stage_count;
   slots_ = slots;
   stages_ = std::move(stages);
-  local_.assign(stage_count, 0);
-  for (std::size_t i = 0; i < stages_.size(); ++i) local_[stages_[i]] = static_cast<std::uint16_t>(i);
+  local_.assign(stages_.back() - stages_.front() + 1u, 0);
+  for (std::size_t i = 0; i < stages_.size(); ++i)
+    local_[static_cast<std::size_t>(stages_[i] - stages_.front())] = static_cast<std::uint16_t>(i);
   state_.assign(stages_.size() * microbatches, 0);
   next_weight_.assign(stages_.size(), 0);
 }
@@ -102,7 +103,7 @@ void RankState::mark_completed(const Op& op) noexcept {
                                 : op.kind == OpKind::backward || op.kind == OpKind::backward_weight;
   if (last_of_pair) --in_flight_;
   if (phase_ == Phase::evaluate || !last_of_pair) return;
-  std::uint32_t& next = next_weight_[local_[op.stage]];
+  std::uint32_t& next = next_weight_[position(op.stage)];
   while (next < microbatches_ && (state_[index(op.stage, next)] & weight_completed) != 0) ++next;
 }
 

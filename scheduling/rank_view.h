@@ -51,8 +51,11 @@ class RankView {
     weight_issued = 64,
     weight_completed = 128,
   };
+  [[nodiscard]] std::uint16_t position(std::uint16_t stage) const noexcept {
+    return local_[static_cast<std::size_t>(stage - stages_.front())];
+  }
   [[nodiscard]] std::size_t index(std::uint16_t stage, std::uint32_t microbatch) const noexcept {
-    return static_cast<std::size_t>(local_[stage]) * microbatches_ + microbatch;
+    return static_cast<std::size_t>(position(stage)) * microbatches_ + microbatch;
   }
   static std::uint8_t issued_bits(OpKind kind) noexcept;
   static std::uint8_t completed_bits(OpKind kind) noexcept;
@@ -61,7 +64,7 @@ class RankView {
   std::uint32_t microbatches_ = 0;
   std::uint32_t stage_count_ = 0;
   std::vector<std::uint16_t> stages_;
-  std::vector<std::uint16_t> local_;  // global stage -> position in stages_
+  std::vector<std::uint16_t> local_;  // global stage - the first of the rank -> position in stages_
   std::vector<std::uint8_t> state_;
   std::vector<std::uint32_t> next_weight_;  // per local stage
   Phase phase_ = Phase::train;

@@ -38,11 +38,12 @@ struct SimulationSettings {
   std::vector<LinkBetween> links;              ///< ... but these
   std::vector<std::uint64_t> border_bytes{0};  ///< [stage]: bytes of the message from it to the next stage
                                                ///< (and of the gradient that comes back)
-  double compute_jitter = 0;  ///< sigma of a log-normal factor of mean 1 on every op
-  double latency_jitter = 0;  ///< the same on every message's latency
+  double compute_jitter = 0;                   ///< sigma of a log-normal factor of mean 1 on every op
+  double latency_jitter = 0;                   ///< the same on every message's latency
   std::uint64_t seed = 1;
   std::vector<std::uint32_t> slots;  ///< [rank], empty = the schedule's own peaks
   std::uint32_t credits = 0;         ///< messages unconsumed per border and direction, 0 = no limit
+  bool early_gradient = false;       ///< a B's gradient leaves after its I part, as in a run, not at its end
   Phase phase = Phase::train;
   bool record = true;  ///< keep the events and the order executed
 };

@@ -1,0 +1,206 @@
+#include "weft/scheduling/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "golden.h"
+#include "weft/base/error.h"
+#include "weft/scheduling/trace_analysis.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+Plan plan_of(const std::string& name, std::uint32_t p, std::uint32_t m, double latency = 0) {
+  return make_plan(make_schedule({.schedule = name, .ranks = p, .microbatches = m}),
+                   uniform_costs(1, 1, 1, latency));
+}
+
+TEST(Plan, json_holds_the_golden_metrics_and_cells) {
+  for (auto& row : golden::table("metrics.csv")) {
+    const Schedule schedule = make_schedule({.schedule = golden::path(row["file"])});
+    const json plan = json::parse(plan_to_json(make_plan(schedule, uniform_costs(1, 1, 1, 0))));
+    EXPECT_NEAR(plan["makespan"].get<double>(), std::stod(row["makespan"]), 1e-6) << row["file"];
+    double idle = 0;
+    double span = 0;
+    std::string peaks;
+    std::string csv;
+    for (const json& rank : plan["ranks"]) {
+      EXPECT_NEAR(rank["busy"].get<double>(), std::stod(row["busy_per_rank"]), 1e-6);
+      idle += rank["idle"].get<double>();
+      span = std::max(span, rank["span"].get<double>());
+      peaks += std::to_string(rank["peak_in_flight"].get<int>()) + " ";
+      for (const json& cell : rank["order"]) csv += cell.get<std::string>() + ",";
+      csv.back() = '\n';
+    }
+    peaks.pop_back();
+    EXPECT_NEAR(span, std::stod(row["max_rank_span"]), 1e-6);
+    EXPECT_NEAR(idle / plan["makespan"].get<double>() / schedule.ranks,
+                std::stod(row["idle_fraction_of_makespan"]), 1e-6);
+    EXPECT_EQ(peaks, row["peak_chunk_activations_per_rank"]);
+    EXPECT_EQ(csv, to_csv(schedule.order));
+    EXPECT_EQ(plan.contains("as_run"), row["file"].starts_with("loopedbfs"));
+  }
+}
+
+TEST(Plan, json_shows_what_a_run_holds) {
+  const Plan plan = plan_of("looped_bfs", 2, 2);
+  const json as_run = json::parse(plan_to_json(plan))["as_run"];
+  EXPECT_THAT(as_run["ranks"][1]["order"].dump(), HasSubstr(R"("3I1","3B0","3W1","1I1","1B0","1W1")"));
+  EXPECT_EQ(&plan.run(), &*plan.as_run);
+}
+
+TEST(Plan, the_time_of_every_rank_is_split_without_a_remainder) {
+  for (const ScheduleInfo& info : all_schedules()) {
+    const Plan plan = plan_of(std::string(info.name), 4, 9, 0.7);
+    for (const RankTimes& rank : plan.run().ranks) {
+      EXPECT_EQ(
+          rank.busy + rank.update + rank.ramp_up + rank.dependency_wait + rank.transfer_wait + rank.cool_down,
+          plan.run().makespan)
+          << info.name;
+      EXPECT_EQ(rank.span() - rank.busy, rank.dependency_wait + rank.transfer_wait);
+    }
+  }
+}
+
+TEST(Plan, waits_are_split_into_dependency_and_transfer) {
+  // rank 0: F0 at 0..1; rank 1 gets it at 3, F0 B0 until 6; rank 0 gets the gradient at 8
+  const RankTimes rank = plan_of("1f1b", 2, 1, 2).published.ranks[0];
+  EXPECT_EQ(rank.dependency_wait, 5 * cost_unit);
+  EXPECT_EQ(rank.transfer_wait, 2 * cost_unit);
+  EXPECT_EQ(plan_of("1f1b", 2, 1, 2).published.ranks[1].ramp_up, 3 * cost_unit);
+}
+
+TEST(Plan, a_link_takes_its_messages_one_after_another) {
+  Schedule schedule = make_schedule({.schedule = "afab", .ranks = 2, .microbatches = 4});
+  SimulationSettings settings = uniform_costs(1, 1, 1, 0);
+  settings.border_bytes = {3'000'000};
+  settings.link.bytes_per_second = 1e9;  // 3 units a message
+  const Simulation simulation = simulate(schedule, settings);
+  EXPECT_EQ(simulation.ranks[1].ramp_up, 4 * cost_unit);
+  EXPECT_EQ(simulation.ranks[1].transfer_wait, 6 * cost_unit);
+  ASSERT_EQ(simulation.links.size(), 2u);
+  EXPECT_EQ(simulation.links[0].messages, 4u);
+  EXPECT_EQ(simulation.links[0].bytes, 12'000'000u);
+  settings.links = {{0, 1, {}}};
+  EXPECT_EQ(simulate(schedule, settings).ranks[1].transfer_wait, 0);
+}
+
+TEST(Plan, a_sender_without_credit_waits) {
+  const Schedule schedule = make_schedule({.schedule = "afab", .ranks = 2, .microbatches = 4});
+  SimulationSettings settings = uniform_costs(1, 1, 1, 0);
+  settings.credits = 4;
+  EXPECT_EQ(simulate(schedule, settings).makespan, simulate(schedule, uniform_costs(1, 1, 1, 0)).makespan);
+  settings.credits = 1;  // a received activation is kept until its backward: AFAB cannot go on
+  EXPECT_THROW((void)simulate(schedule, settings), ScheduleError);
+  settings.phase = Phase::evaluate;
+  EXPECT_EQ(simulate(schedule, settings).makespan, 8 * cost_unit) << "F on both ranks in turn";
+}
+
+TEST(Plan, an_early_gradient_shortens_the_ramp_down) {
+  const Schedule schedule = make_schedule({.schedule = "1f1b", .ranks = 4, .microbatches = 8});
+  SimulationSettings settings = uniform_costs(1, 1, 1, 0);
+  EXPECT_EQ(simulate(schedule, settings).makespan, 33 * cost_unit);
+  settings.early_gradient = true;
+  EXPECT_EQ(simulate(schedule, settings).makespan, 30 * cost_unit);
+}
+
+TEST(Plan, the_update_begins_when_the_norm_is_known) {
+  SimulationSettings settings = uniform_costs(1, 1, 1, 0.5);
+  settings.stages[0].update = 2 * cost_unit;
+  const Simulation without = simulate_published(
+      make_schedule({.schedule = "1f1b", .ranks = 2, .microbatches = 2}), uniform_costs(1, 1, 1, 0.5));
+  const Simulation with =
+      simulate_published(make_schedule({.schedule = "1f1b", .ranks = 2, .microbatches = 2}), settings);
+  EXPECT_EQ(with.makespan, without.makespan + 3 * cost_unit);
+}
+
+TEST(Plan, text_shows_the_timeline_and_the_slots) {
+  const std::string text = plan_to_text(plan_of("1f1b", 2, 3), 100);
+  EXPECT_THAT(text, HasSubstr("rank 0  F0 F1 ......B0    F2 B1    ...B2"));
+  EXPECT_THAT(text, HasSubstr("makespan 12"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(plan_to_coloured_text(plan_of("1f1b", 2, 3), 100), HasSubstr("\x1b[30;104mF0 \x1b[0m"));
+  const std::string narrow = plan_to_text(plan_of("1f1b", 4, 200), 60);
+  std::istringstream lines(narrow);
+  std::string line;
+  while (std::getline(lines, line))
+    if (line.starts_with("rank ") && line.find("busy") == std::string::npos) {
+      EXPECT_LE(line.size(), 60u);
+    }
+}
+
+TEST(Plan, svg_csv_and_chrome_show_every_op) {
+  const Plan plan = plan_of("zbv", 4, 8);
+  const std::string svg = plan_to_svg(plan);
+  EXPECT_THAT(svg, HasSubstr("<title>7W7: "));
+  EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+  EXPECT_EQ(plan_to_csv(plan), to_csv(read_order_file(golden::path("zbv_p4_m8.csv")).order));
+  EXPECT_EQ(from_chrome_trace(plan_to_chrome(plan)), plan.run().events);
+}
+
+TEST(Plan, comparison_marks_the_shortest_within_the_limit_and_says_what_is_impossible) {
+  const auto maker = plan_maker(4, 6, uniform_costs(1, 1, 1, 0));
+  const auto schedules = compare_schedules([&](const ScheduleInfo& info) {
+    Plan plan = maker(info);
+    std::vector<std::uint64_t> bytes;
+    for (const RankPeaks& peaks : plan.schedule.peaks)
+      bytes.push_back(peaks.in_flight * (1u << 20) / info.default_chunks);
+    plan.memory = {{"activations", bytes}};
+    return plan;
+  });
+  EXPECT_EQ(schedules.size(), all_schedules().size());
+  const std::string free = comparison_to_text(schedules, 0);
+  EXPECT_THAT(free, testing::ContainsRegex("\\* +zbv"));
+  EXPECT_THAT(free, HasSubstr("dualpipe_v: dualpipe_v needs at least 2p micro-batches"));
+  const std::string limited = comparison_to_text(schedules, 3u << 20);
+  EXPECT_THAT(limited, testing::ContainsRegex("\\* +v_half"));
+  EXPECT_THAT(limited, testing::ContainsRegex("! +afab"));
+  EXPECT_THAT(comparison_to_text(schedules, 1), HasSubstr("no schedule fits"));
+}
+
+TEST(Plan, against_a_trace_the_differences_are_shown) {
+  const Plan plan = plan_of("1f1b", 2, 3, 0.5);
+  std::vector<TraceEvent> trace = plan.run().events;
+  for (TraceEvent& event : trace) {
+    event.step = 7;
+    event.start += 1000;
+    event.end += 1000;
+  }
+  const std::string same = plan_against_trace(plan, trace, 0, 100);
+  EXPECT_THAT(same, HasSubstr("step 7 of the trace"));
+  EXPECT_THAT(same, HasSubstr("Every rank executed the planned order."));
+
+  const Plan other = plan_of("afab", 2, 3, 0.5);
+  EXPECT_THAT(plan_against_trace(other, trace, 7, 100),
+              HasSubstr("rank 0: op 3 is 0F2 in the plan, 0B0 in the run"));
+  EXPECT_THROW((void)plan_against_trace(plan, trace, 8, 100), ScheduleError);
+  EXPECT_THROW((void)plan_against_trace(plan, {}, 0, 100), ScheduleError);
+  EXPECT_THROW((void)plan_against_trace(plan_of("1f1b", 3, 3), trace, 0, 100), ScheduleError);
+  EXPECT_THROW((void)plan_against_trace(plan_of("afab", 1, 3), trace, 0, 100), ScheduleError);
+}
+
+TEST(Plan, a_trace_is_measured_in_the_words_of_the_simulator) {
+  for (const ScheduleInfo& info : all_schedules()) {
+    const Plan plan = plan_of(std::string(info.name), 3, 7, 0.5);
+    const Simulation& run = plan.run();
+    const Simulation measured = measure_step(events_of_step(run.events, 1), 3);
+    EXPECT_EQ(measured.executed, run.executed);
+    EXPECT_EQ(measured.makespan, run.makespan);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(measured.ranks[rank].busy, run.ranks[rank].busy);
+      EXPECT_EQ(measured.ranks[rank].dependency_wait, run.ranks[rank].dependency_wait) << info.name;
+      EXPECT_EQ(measured.ranks[rank].transfer_wait, run.ranks[rank].transfer_wait);
+      EXPECT_EQ(measured.ranks[rank].cool_down, run.ranks[rank].cool_down);
+      EXPECT_EQ(measured.ranks[rank].peak_in_flight, run.ranks[rank].peak_in_flight);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft
