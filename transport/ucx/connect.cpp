@@ -73,11 +73,11 @@ void UcxTransport::connect(const ByteExchange& exchange, const Settings& setting
     if (std::all_of(peers_.begin(), peers_.end(), greeted) && flushed()) break;
     if (now_ns() > deadline) {
       const auto silent = std::find_if_not(peers_.begin(), peers_.end(), greeted);
-      throw TransportError(fmt::format("{} within {} s",
+      throw TransportError(fmt::format("{} within {:.1f} s",
                                        silent == peers_.end()
                                            ? "the connections were not ready"
                                            : fmt::format("rank {} did not answer", (*silent)->rank),
-                                       options.connect_limit / 1'000'000'000));
+                                       static_cast<double>(options.connect_limit) / 1e9));
     }
     if (!busy) sleep(deadline);
   }

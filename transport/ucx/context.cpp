@@ -1,7 +1,5 @@
 #include "weft/transport/ucx/context.h"
 
-#include <cstdlib>
-
 #include "weft/base/error.h"
 
 namespace weft::ucx {
@@ -13,8 +11,7 @@ void check(ucs_status_t status, const std::string& what) {
 Context::Context(const Settings& settings) {
   ucp_config_t* config = nullptr;
   check(ucp_config_read(nullptr, nullptr, &config), "cannot read the UCX_* variables");
-  for (const auto& [key, value] : settings.values)
-    if (std::getenv(("UCX_" + key).c_str()) == nullptr) ucp_config_modify(config, key.c_str(), value.c_str());
+  for (const auto& [key, value] : applicable(settings)) ucp_config_modify(config, key.c_str(), value.c_str());
 
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;

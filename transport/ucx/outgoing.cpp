@@ -4,6 +4,14 @@
 #include <cassert>
 
 namespace weft::ucx {
+namespace {
+
+// UCX 1.13 asks a peer for its id before it sends the first message that is not very short, and until the
+// peer answers it holds all messages back and does not notice its death. A control message carries some bytes
+// for nothing, so that this happens at the greeting, while all ranks listen.
+constexpr std::array<std::byte, 512> ballast{};
+
+}  // namespace
 
 Outgoing::Outgoing(std::uint16_t own_id, std::size_t request_bytes, Fifo<SendToken>& finished)
     : own_id_(own_id), finished_(finished) {
@@ -50,7 +58,7 @@ bool Outgoing::pump() {
     free_.pop_back();
     request.message = nullptr;
     encode(controls_.pop(), std::span(request.header).first<Control::wire_bytes>());
-    give(request, Control::wire_bytes, nullptr, 0, false);
+    give(request, Control::wire_bytes, ballast.data(), ballast.size(), false);
     busy = true;
   }
   while (!messages_.empty() && !free_.empty() && !failure_) {

@@ -106,6 +106,23 @@ std::size_t overridden_segment(const std::string& overrides) {
   return smallest;
 }
 
+/// `transports` as in UCX_TLS: names, or after "^" the names of those that are left out.
+bool has_shared_memory(std::string_view transports) {
+  const bool all_but = !transports.empty() && transports.front() == '^';
+  if (all_but) transports.remove_prefix(1);
+  bool posix = false;
+  bool sysv = false;
+  while (!transports.empty()) {
+    const auto end = std::min(transports.find(','), transports.size());
+    const std::string_view name = transports.substr(0, end);
+    transports.remove_prefix(std::min(end + 1, transports.size()));
+    const bool both = name == "all" || name == "mm" || name == "sm" || name == "shm";
+    posix = posix || both || name == "posix";
+    sysv = sysv || both || name == "sysv";
+  }
+  return all_but ? !posix || !sysv : posix || sysv;
+}
+
 }  // namespace
 
 HostFacts observe_host() {
@@ -189,6 +206,19 @@ Settings agree(std::span<const HostFacts> facts, std::uint32_t rank) {
     settings.values.emplace_back("MM_FIFO_SIZE", "256");
   }
   return settings;
+}
+
+std::vector<std::pair<std::string, std::string>> applicable(const Settings& settings) {
+  std::vector<std::pair<std::string, std::string>> values;
+  std::string transports;
+  for (const auto& [key, value] : settings.values) {
+    const char* variable = std::getenv(("UCX_" + key).c_str());
+    if (key == "TLS") transports = variable != nullptr ? variable : value;
+    if (variable == nullptr) values.emplace_back(key, value);
+  }
+  if (!has_shared_memory(transports))
+    std::erase_if(values, [](const auto& setting) { return setting.first.substr(0, 3) == "MM_"; });
+  return values;
 }
 
 std::size_t chunk_bytes(std::size_t segment_bytes) noexcept {

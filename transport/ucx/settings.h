@@ -27,7 +27,7 @@ struct HostFacts {
 [[nodiscard]] HostFacts decode_host_facts(std::span<const std::byte> bytes);
 
 struct Settings {
-  /// For ucp_config_modify, without the prefix UCX_; each applies unless its variable is set.
+  /// Names without the prefix UCX_, and values.
   std::vector<std::pair<std::string, std::string>> values;
   std::size_t segment_bytes = 0;  ///< of shared memory
   std::string warning;            ///< for the user, or empty
@@ -36,6 +36,10 @@ struct Settings {
 /// The settings of `rank` from the facts of all ranks, by rank; equal for ranks of one host. Throws
 /// TransportError when ranks of one host have different overrides.
 [[nodiscard]] Settings agree(std::span<const HostFacts> facts, std::uint32_t rank);
+
+/// The settings that apply in this process: those whose UCX_* variable is not set; those of shared memory
+/// only where the transports include it (UCX warns about others).
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> applicable(const Settings& settings);
 
 /// The payload bytes of a chunk that fits one segment together with its header and UCX's own.
 [[nodiscard]] std::size_t chunk_bytes(std::size_t segment_bytes) noexcept;
