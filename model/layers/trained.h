@@ -35,6 +35,7 @@ struct Trained {
     made.name = std::move(name);
     made.dtype = dtype_of<T>;
     made.shape = shape;
+    if (value == nullptr) return made;  // planned, not yet allocated
     made.value = reinterpret_cast<std::byte*>(value + first);
     made.gradient = gradient + first;
     made.master = master == nullptr ? nullptr : master + first;

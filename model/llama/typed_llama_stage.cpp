@@ -41,6 +41,7 @@ TypedLlamaStage<T>::TypedLlamaStage(const LlamaConfig& config, std::uint32_t fir
   kept_.layers.resize(layers);
   work_.output_gradients.resize(layers);
   work_.layers.resize(layers);
+  make_parameters();
 }
 
 template <class T>
@@ -138,6 +139,7 @@ void TypedLlamaStage<T>::allocate(Arena& state) {
 
 template <class T>
 void TypedLlamaStage<T>::make_parameters() {
+  parameters_.clear();
   if (is_first_)
     parameters_.push_back(
         embedding_.parameter("model.embed_tokens.weight", Shape{config_.vocab_size, config_.hidden_size}));
