@@ -13,7 +13,7 @@
 #include "weft/model/ops/cpu/kernels/panels.h"
 #include "weft/model/ops/cpu/matmul_kernel.h"
 #include "weft/model/ops/cpu/small_matmul.h"
-#include "weft/tests/model/allocation_count.h"
+#include "weft/tests/support/allocation_count.h"
 
 namespace weft::cpu {
 namespace {
@@ -276,18 +276,31 @@ TYPED_TEST(Matmul, WeightGradientsOfTwoMicrobatchesContinueOneChain) {
   EXPECT_TRUE(once.bits() == twice.bits());
 }
 
-TYPED_TEST(Matmul, ARowThatIsNotANumberTouchesNoOther) {
+TYPED_TEST(Matmul, NumbersThatAreNoneTouchNoOtherRowAndNoLaterProduct) {
   constexpr std::size_t rows = 45, out = 50, in = 449, bad = 7;
+  const auto none = from_float<TypeParam>(std::numeric_limits<float>::quiet_NaN());
   ThreadTeam team(1);
   Values<TypeParam> x(rows, in, 1), w(out, in, 2), clean(rows, out), dirty(rows, out);
   const Weight<TypeParam> weight(team, w.input());
   linear_forward(team, x.input(), weight.packed, clean.view());
-  x.view().at(bad, 3) = from_float<TypeParam>(std::numeric_limits<float>::quiet_NaN());
+  x.view().at(bad, 3) = none;
   linear_forward(team, x.input(), weight.packed, dirty.view());
   for (std::size_t column = 0; column < out; ++column) {
     EXPECT_TRUE(std::isnan(to_float(dirty.view().at(bad, column))));
     dirty.view().at(bad, column) = clean.view().at(bad, column);
   }
+  EXPECT_TRUE(dirty.bits() == clean.bits());
+
+  Values<TypeParam> large(96, 600, 3), wide(out, 600, 4), ignored(96, out);
+  for (std::size_t row = 0; row < 96; ++row) std::fill_n(&large.view().at(row, 0), 600, none);
+  const Weight<TypeParam> other(team, wide.input());
+  linear_forward(team, large.input(), other.packed, ignored.view());
+  x.view().at(bad, 3) = TypeParam{};
+  linear_forward(team, x.input(), weight.packed, dirty.view());
+  for (std::size_t column = 0; column < out; ++column)
+    EXPECT_FALSE(std::isnan(to_float(dirty.view().at(bad, column))));
+  for (std::size_t column = 0; column < out; ++column)
+    dirty.view().at(bad, column) = clean.view().at(bad, column);
   EXPECT_TRUE(dirty.bits() == clean.bits());
 }
 
@@ -392,9 +405,12 @@ TEST(CpuLevel, Fp32PanelsOfAllFusedLevelsHaveTheSameBits) {
       }
     }
     const std::size_t a_stride = a.view().row_stride, c_stride = wide.view().row_stride;
-    panel_avx512(rows, 77, a.view().data, a_stride, both.data(), wide.view().data, c_stride, true);
-    panel_avx2(rows, 77, a.view().data, a_stride, left.data(), narrow.view().data, c_stride, true);
-    panel_avx2(rows, 77, a.view().data, a_stride, right.data(), narrow.view().data + 16, c_stride, true);
+    panel_avx512(rows, 77, a.view().data, a_stride, both.data(), both.data(), wide.view().data, c_stride,
+                 true);
+    panel_avx2(rows, 77, a.view().data, a_stride, left.data(), left.data(), narrow.view().data, c_stride,
+               true);
+    panel_avx2(rows, 77, a.view().data, a_stride, right.data(), right.data(), narrow.view().data + 16,
+               c_stride, true);
     EXPECT_TRUE(wide.bits() == narrow.bits());
   }
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "weft/base/error.h"
-#include "weft/tests/model/allocation_count.h"
+#include "weft/tests/support/allocation_count.h"
 
 namespace weft::cpu {
 namespace {

@@ -50,9 +50,10 @@ void Block<Element, Out>::add(Matrix<const T> a, const Panels<Element>& b, Threa
     copy_rows(part, a_memory_, stride);
     const Element* right = b.data + b.first_panel * b.panel_size + (b.first_depth + k) * kernel_.columns;
     for (std::size_t panel = 0; panel < panels; ++panel) {
-      kernel_.panel(rows, depth, a_memory_, stride, right, sums_ + panel * kernel_.columns, sums_stride_,
-                    started_);
-      right += b.panel_size;
+      const Element* next = panel + 1 < panels ? right + b.panel_size : right;
+      kernel_.panel(rows, depth, a_memory_, stride, right, next, sums_ + panel * kernel_.columns,
+                    sums_stride_, started_);
+      right = next;
       if (team != nullptr) team->poll();
     }
     started_ = true;

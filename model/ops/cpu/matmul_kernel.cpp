@@ -7,7 +7,7 @@ namespace weft::cpu {
 namespace {
 
 constexpr Kernel<float> baseline{panel_baseline, 8, 1, 1, 512};
-constexpr Kernel<float> avx2{panel_avx2, 16, 1, 1, 384};
+constexpr Kernel<float> avx2{panel_avx2, 16, 1, 1, 512};
 constexpr Kernel<float> avx512{panel_avx512, 32, 1, 1, 256};
 constexpr Kernel<BFloat16> amx{panel_amx, 32, 32, 32, 512};
 

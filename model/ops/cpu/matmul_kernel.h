@@ -7,10 +7,12 @@
 namespace weft::cpu {
 
 /// c[rows, columns of a panel] = a[rows, depth] b[depth, columns], or += when `accumulate`: strides in
-/// elements, a and c with adjacent columns. Every element of c is one chain over the depth.
+/// elements, a and c with adjacent columns. Every element of c is one chain over the depth. `next_b` is where
+/// the next call will read (b itself if there is none): it is fetched into the second-level cache meanwhile.
 template <class Element>
 using PanelFunction = void (*)(std::size_t rows, std::size_t depth, const Element* a, std::size_t a_stride,
-                               const Element* b, float* c, std::size_t c_stride, bool accumulate);
+                               const Element* b, const Element* next_b, float* c, std::size_t c_stride,
+                               bool accumulate);
 
 /// A packed right operand is cut into panels of `columns` columns, each [padded depth][columns] elements
 /// (bf16: pairs of the depth lie side by side); columns and depth are padded with zeros.

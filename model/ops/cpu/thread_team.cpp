@@ -127,7 +127,7 @@ ThreadTeam::~ThreadTeam() { shared_->join(); }
 
 void ThreadTeam::run(std::size_t blocks, Body body, void* argument) {
   if (blocks == 0) return;
-  if (running_ || helper_of == shared_.get()) {
+  if (helper_of == shared_.get() || running_) {
     for (std::size_t block = 0; block < blocks; ++block) body(argument, block);
     return;
   }

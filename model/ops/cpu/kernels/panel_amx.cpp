@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "weft/model/ops/cpu/kernels/panels.h"
+#include "weft/model/ops/cpu/kernels/prefetch.h"
 
 namespace weft::cpu {
 namespace {
@@ -29,9 +30,11 @@ constexpr TileConfiguration configuration;
 }  // namespace
 
 void panel_amx(std::size_t rows, std::size_t depth, const BFloat16* a, std::size_t a_stride,
-               const BFloat16* b, float* c, std::size_t c_stride, bool accumulate) {
+               const BFloat16* b, const BFloat16* next_b, float* c, std::size_t c_stride, bool accumulate) {
   const std::size_t a_bytes = a_stride * sizeof(BFloat16);
   const std::size_t c_bytes = c_stride * sizeof(float);
+  const std::size_t rounds = rows / block * (depth / block);
+  std::size_t round = 0;
   _tile_loadconfig(&configuration);
   for (std::size_t row = 0; row < rows; row += block) {
     const BFloat16* upper = a + row * a_stride;
@@ -51,6 +54,7 @@ void panel_amx(std::size_t rows, std::size_t depth, const BFloat16* a, std::size
     }
     const BFloat16* right = b;
     for (std::size_t k = 0; k < depth; k += block) {
+      prefetch_part(next_b, depth * block * sizeof(BFloat16), round++, rounds);
       _tile_loadd(4, upper + k, a_bytes);
       _tile_loadd(5, lower + k, a_bytes);
       _tile_loadd(6, right, b_row_bytes);

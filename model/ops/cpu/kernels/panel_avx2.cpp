@@ -20,8 +20,8 @@ struct Avx2 {
 }  // namespace
 
 void panel_avx2(std::size_t rows, std::size_t depth, const float* a, std::size_t a_stride, const float* b,
-                float* c, std::size_t c_stride, bool accumulate) {
-  panel<Avx2, 6, 2>(rows, depth, a, a_stride, b, c, c_stride, accumulate);
+                const float* next_b, float* c, std::size_t c_stride, bool accumulate) {
+  panel<Avx2, 6, 2>(rows, depth, a, a_stride, b, next_b, c, c_stride, accumulate);
 }
 
 }  // namespace weft::cpu

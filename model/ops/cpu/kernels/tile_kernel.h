@@ -6,6 +6,8 @@
 // standard library is used (the linker could keep the copy that needs AVX-512).
 #include <cstddef>
 
+#include "weft/model/ops/cpu/kernels/prefetch.h"
+
 namespace weft::cpu {
 namespace {
 
@@ -60,16 +62,16 @@ void last_tile(std::size_t rows, std::size_t depth, const float* a, std::size_t 
 /// PanelFunction of matmul_kernel.h: all rows of a against one packed panel of b.
 template <class Vector, int Rows, int Vectors>
 void panel(std::size_t rows, std::size_t depth, const float* a, std::size_t a_stride, const float* b,
-           float* c, std::size_t c_stride, bool accumulate) {
-  std::size_t row = 0;
-  for (; row + Rows <= rows; row += Rows) {
-    tile<Vector, Rows, Vectors>(depth, a + row * a_stride, a_stride, b, c + row * c_stride, c_stride,
-                                accumulate);
+           const float* next_b, float* c, std::size_t c_stride, bool accumulate) {
+  const std::size_t tiles = rows / Rows;
+  for (std::size_t i = 0; i < tiles; ++i) {
+    prefetch_part(next_b, depth * Vectors * Vector::width * sizeof(float), i, tiles);
+    tile<Vector, Rows, Vectors>(depth, a, a_stride, b, c, c_stride, accumulate);
+    a += Rows * a_stride;
+    c += Rows * c_stride;
   }
-  if (row < rows) {
-    last_tile<Vector, Rows - 1, Vectors>(rows - row, depth, a + row * a_stride, a_stride, b,
-                                         c + row * c_stride, c_stride, accumulate);
-  }
+  const std::size_t left = rows - tiles * Rows;
+  if (left > 0) last_tile<Vector, Rows - 1, Vectors>(left, depth, a, a_stride, b, c, c_stride, accumulate);
 }
 
 }  // namespace
