@@ -28,40 +28,50 @@ class HandStepped {
 
   /// One training step on all ranks; throws when the pipeline stands still.
   std::vector<StepReport> train(std::uint64_t step, BatchSource& data) {
-    std::vector<Task<StepReport>> tasks;
-    for (auto& rank : ranks_) tasks.push_back(rank->train_step(step, data));
-    return drive(tasks);
+    train_quietly(step, data);
+    std::vector<StepReport> reports;
+    for (auto& rank : ranks_) reports.push_back(rank->report());
+    return reports;
+  }
+  /// The same without copies of the reports.
+  void train_quietly(std::uint64_t step, BatchSource& data) {
+    tasks_.clear();
+    for (auto& rank : ranks_) tasks_.push_back(rank->train_step(step, data));
+    drive(tasks_);
+    for (auto& task : tasks_) task.result();
   }
   std::vector<double> evaluate(std::uint64_t pass, BatchSource& data) {
     std::vector<Task<double>> tasks;
     for (auto& rank : ranks_) tasks.push_back(rank->evaluate_pass(pass, data));
-    return drive(tasks);
+    drive(tasks);
+    std::vector<double> losses;
+    for (auto& task : tasks) losses.push_back(task.result());
+    return losses;
   }
   Rank& rank(std::uint32_t r) { return *ranks_[r]; }
   const PipelinePlan& plan() const { return plan_; }
 
  private:
   template <class T>
-  std::vector<T> drive(std::vector<Task<T>>& tasks) {
+  void drive(std::vector<Task<T>>& tasks) {
     for (std::size_t r = 0; r < tasks.size(); ++r) tasks[r].start(ranks_[r]->loop().ready());
     for (;;) {
       bool done = true;
       bool busy = false;
       for (std::size_t r = 0; r < tasks.size(); ++r) {
         if (ranks_[r]->loop().turn()) busy = true;
+        if (tasks[r].done() && tasks[r].failed()) tasks[r].result();
         done &= tasks[r].done();
       }
-      if (done) break;
+      if (done) return;
       if (!busy && !advance_()) throw std::runtime_error("the pipeline stands still");
     }
-    std::vector<T> results;
-    for (auto& task : tasks) results.push_back(task.result());
-    return results;
   }
 
   PipelinePlan plan_;
   std::function<bool()> advance_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<Task<void>> tasks_;
 };
 
 inline PipelinePlan toy_plan(const std::string& schedule, std::uint32_t ranks, std::uint32_t microbatches,

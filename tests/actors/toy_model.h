@@ -68,6 +68,8 @@ class ToyStage final : public Stage {
     if (stage_ == options_.throw_at && context.microbatch == 1) throw Error("the toy breaks on purpose");
     const Tensor& input = stage_ == 0 ? (*context.inputs)[0] : context.input[0];
     const std::uint32_t rows = input.shape()[0];
+    StageOutput result;
+    if (!last_) result.tensors.push_back(context.allocate(0, DType::float32, input.shape()));
     const float* x = input.as<float>();
     auto* y = reinterpret_cast<float*>(context.activation.data());
     for (std::uint32_t l = 0; l < layers_; ++l) {
@@ -82,7 +84,6 @@ class ToyStage final : public Stage {
       x = y;
     }
     context.poll();
-    StageOutput result;
     if (last_) {
       const float* target = (*context.targets)[0].as<float>();
       double loss = 0;
@@ -93,9 +94,7 @@ class ToyStage final : public Stage {
       context.loss =
           static_cast<float>(context.microbatch) == options_.poison_at ? std::nan("") : loss / rows;
     } else {
-      Tensor out = context.allocate(0, DType::float32, input.shape());
-      std::memcpy(out.data(), y, out.bytes());
-      result.tensors.push_back(std::move(out));
+      std::memcpy(result.tensors[0].data(), y, result.tensors[0].bytes());
       if (options_.extra_tensor) {
         Tensor extra = context.allocate(1, DType::int32, Shape{rows});
         for (std::uint32_t r = 0; r < rows; ++r)

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "weft/base/error.h"
-#include "weft/tests/transport/allocation_count.h"
+#include "weft/tests/support/allocation_count.h"
 #include "weft/tests/transport/conversation.h"
 
 namespace weft {
