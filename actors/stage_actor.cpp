@@ -182,6 +182,7 @@ void StageActor::begin_step(std::uint64_t step, Phase phase, BatchSource& data) 
   mailbox_.begin_step(step, phase);
   policy_->begin_step(step, phase);
   ops_left_ = static_cast<std::uint32_t>(stages_.size()) * schedule_.microbatches;
+  for (LocalStage& at : stages_) at.next_forward = at.next_backward = 0;
   std::fill(record_.losses.begin(), record_.losses.end(), 0.0);
   record_.busy = 0;
   record_.first_start = record_.last_end = 0;
@@ -217,29 +218,28 @@ void StageActor::check_loss(const MicrobatchContext& context) const {
                   context.step, context.microbatch, context.loss, first));
 }
 
-// For the launcher's report when a run hangs: the nearest messages that are missing.
+// For the launcher's report when a run hangs: the nearest message that is missing.
 void StageActor::describe_wait() noexcept {
   if (!observer_) return;
   char text[120];
-  for (const std::uint16_t stage : view_.stages())
-    for (std::uint32_t k = 0; k < schedule_.microbatches; ++k) {
-      const Op f{k, stage, OpKind::forward};
-      const Op i{k, stage, OpKind::backward_input};
-      if (!view_.issued(f) && !view_.inputs_ready(f)) {
-        *fmt::format_to_n(text, sizeof(text) - 1, "the activation of {}F{} from rank {}", stage - 1, k,
-                          schedule_.rank_of[stage - 1u])
-             .out = '\0';
-        observer_->waiting(ops_done_, text);
-        return;
-      }
-      if (view_.completed(f) && !view_.issued(i) && !view_.inputs_ready(i) && view_.phase() == Phase::train) {
-        *fmt::format_to_n(text, sizeof(text) - 1, "the gradient of {}B{} from rank {}", stage + 1, k,
-                          schedule_.rank_of[stage + 1u])
-             .out = '\0';
-        observer_->waiting(ops_done_, text);
-        return;
-      }
-    }
+  const auto tell = [&](const char* what, std::uint32_t from_stage, char kind, std::uint32_t microbatch) {
+    *fmt::format_to_n(text, sizeof(text) - 1, "the {} of {}{}{} from rank {}", what, from_stage, kind,
+                      microbatch, schedule_.rank_of[from_stage])
+         .out = '\0';
+    observer_->waiting(ops_done_, text);
+  };
+  const std::uint32_t m = schedule_.microbatches;
+  for (LocalStage& at : stages_) {
+    const std::uint16_t stage = at.contexts[0].stage;
+    while (at.next_forward < m && view_.issued({at.next_forward, stage, OpKind::forward})) ++at.next_forward;
+    while (at.next_backward < m && view_.issued({at.next_backward, stage, OpKind::backward_input}))
+      ++at.next_backward;
+    if (view_.phase() == Phase::train && at.next_backward < at.next_forward &&
+        !view_.inputs_ready({at.next_backward, stage, OpKind::backward_input}))
+      return tell("gradient", stage + 1u, 'B', at.next_backward);
+    if (at.next_forward < m && !view_.inputs_ready({at.next_forward, stage, OpKind::forward}))
+      return tell("activation", stage - 1u, 'F', at.next_forward);
+  }
   observer_->waiting(ops_done_, "a message");
 }
 

@@ -63,6 +63,8 @@ class StageActor {
     std::vector<MicrobatchContext> contexts;  // [micro-batch]
     std::vector<Buffer> activation;           // [micro-batch]: the slot held
     std::vector<Buffer> weight;
+    std::uint32_t next_forward = 0;  // lowest micro-batch not issued, brought up to date by describe_wait
+    std::uint32_t next_backward = 0;
   };
 
   void begin_step(std::uint64_t step, Phase phase, BatchSource& data);
