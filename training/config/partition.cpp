@@ -37,15 +37,21 @@ std::vector<std::int64_t> balanced_partition(std::int64_t layers, std::int64_t s
                                              const PartitionCost& cost) {
   if (stages == 1) return {layers};
   // All layers cost the same, so a cut is known by the last stage's share; the others are spread evenly.
-  std::int64_t best = 1;
-  double best_cost = 0;
+  const auto cost_of = [&](std::int64_t stage_layers) {
+    return static_cast<double>(stage_layers) * cost.layer;
+  };
+  std::int64_t best = 0;
+  double best_largest = 0;
+  double best_smallest = 0;
   for (std::int64_t last = 1; last <= layers - (stages - 1); ++last) {
-    const std::int64_t largest_other = (layers - last + stages - 2) / (stages - 1);
-    const double largest = std::max(static_cast<double>(largest_other) * cost.layer,
-                                    static_cast<double>(last) * cost.layer + cost.head);
-    if (last == 1 || largest <= best_cost) {  // the larger last stage among equals is the more even cut
+    const std::int64_t others = layers - last;
+    const double last_cost = cost_of(last) + cost.head;
+    const double largest = std::max(cost_of((others + stages - 2) / (stages - 1)), last_cost);
+    const double smallest = std::min(cost_of(others / (stages - 1)), last_cost);
+    if (best == 0 || largest < best_largest || (largest == best_largest && smallest > best_smallest)) {
       best = last;
-      best_cost = largest;
+      best_largest = largest;
+      best_smallest = smallest;
     }
   }
   std::vector<std::int64_t> result = spread_evenly(layers - best, stages - 1);

@@ -112,7 +112,9 @@ class TreeBuilder final : public YAML::EventHandler {
   void open(Node node, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (tag != "?" && tag != "!") refuse_tag(mark, tag);
     if (expects_key())
-      throw config_error(place(mark), path(), "a key that is " + node.describe(), "plain keys");
+      throw config_error(place(mark), path(),
+                         "a key that is " + node.describe() + ", or a bracket that is not closed",
+                         "plain keys");
     if (open_.size() == deepest) {
       throw config_error(place(mark), "", fmt::format("nested deeper than {} levels", deepest));
     }
