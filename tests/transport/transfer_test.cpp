@@ -9,6 +9,7 @@
 #include "weft/tests/transport/conversation.h"
 #include "weft/tests/transport/process_group.h"
 #include "weft/transport/inproc/inproc_transport.h"
+#include "weft/transport/simulated/simulated_network.h"
 
 namespace weft {
 namespace {
@@ -39,6 +40,23 @@ std::string over_threads(std::uint32_t ranks, const Sizes& sizes) {
   for (std::thread& thread : threads) thread.join();
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
     if (!errors[rank].empty()) return "rank " + std::to_string(rank) + ": " + errors[rank];
+  return "";
+}
+
+std::string over_simulation(std::uint32_t ranks, const Sizes& sizes) {
+  SimulatedNetwork network(ranks, sizes.size());
+  std::vector<std::unique_ptr<Transport>> transports;
+  std::vector<std::unique_ptr<test::Conversation>> conversations;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    transports.push_back(network.transport(rank));
+    conversations.push_back(std::make_unique<test::Conversation>(*transports[rank], sizes));
+    conversations[rank]->start();
+  }
+  do {
+    for (const auto& transport : transports) transport->progress();
+  } while (network.step());
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    if (!conversations[rank]->done()) return "rank " + std::to_string(rank) + ": messages lost";
   return "";
 }
 
@@ -111,15 +129,15 @@ TEST_P(Transfer, OfLargeAndSmallMessagesInTurnAmongThreeRanks) {
   EXPECT_EQ(GetParam().converse(3, sizes), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, Transfer,
-                         testing::Values(Fabric{"Threads", over_threads},
-                                         ucx("UcxSharedMemory", nullptr, "posix", PayloadPath::automatic),
-                                         ucx("UcxTcp", "tcp,self", "tcp", PayloadPath::automatic),
-                                         ucx("UcxSystemV", "sysv,self", "sysv", PayloadPath::automatic),
-                                         ucx("UcxSharedMemoryRendezvous", nullptr, "posix",
-                                             PayloadPath::whole),
-                                         ucx("UcxTcpRendezvous", "tcp,self", "tcp", PayloadPath::whole)),
-                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Over, Transfer,
+    testing::Values(Fabric{"Threads", over_threads}, Fabric{"Simulation", over_simulation},
+                    ucx("UcxSharedMemory", nullptr, "posix", PayloadPath::automatic),
+                    ucx("UcxTcp", "tcp,self", "tcp", PayloadPath::automatic),
+                    ucx("UcxSystemV", "sysv,self", "sysv", PayloadPath::automatic),
+                    ucx("UcxSharedMemoryRendezvous", nullptr, "posix", PayloadPath::whole),
+                    ucx("UcxTcpRendezvous", "tcp,self", "tcp", PayloadPath::whole)),
+    [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
 }  // namespace weft
