@@ -309,7 +309,7 @@ TEST(Rendezvous, TellsEveryRankTheFirstCause) {
   one->fail("second thoughts");
   const auto event = run.wait_for({Kind::failed});
   EXPECT_EQ(event.rank, 1U);
-  EXPECT_EQ(event.what, "step 3, micro-batch 2: the loss is nan");
+  EXPECT_EQ(event.what, "rank 1 failed: step 3, micro-batch 2: the loss is nan");
   run.server().announce_failure({event.rank, event.what});
   run.server().announce_failure({2, "a later one"});
   heard.get_future().wait();
@@ -317,7 +317,7 @@ TEST(Rendezvous, TellsEveryRankTheFirstCause) {
   EXPECT_THROW(zero->barrier(), PeerFailure);
   const auto late = run.join(2);
   EXPECT_THROW(late->barrier(), PeerFailure);
-  EXPECT_EQ(late->failure()->what, "step 3, micro-batch 2: the loss is nan");
+  EXPECT_EQ(late->failure()->what, "rank 1 failed: step 3, micro-batch 2: the loss is nan");
   EXPECT_EQ(calls, 1);
 }
 

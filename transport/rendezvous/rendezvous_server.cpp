@@ -139,7 +139,8 @@ void RendezvousServer::Impl::introduce(const std::shared_ptr<Session>& session, 
     session->connection().send(Type::refused, Writer().string(*objection).take());
     session->connection().close_after_sending();
     if (who.rank < roll.size() && !roll.active(who.rank)) {
-      report({RendezvousEvent::Kind::failed, who.rank, 0, "refused at the rendezvous: " + *objection});
+      report({RendezvousEvent::Kind::failed, who.rank, 0,
+              "rank " + std::to_string(who.rank) + " was refused at the rendezvous: " + *objection});
     }
     return;
   }
@@ -155,6 +156,7 @@ void RendezvousServer::Impl::introduce(const std::shared_ptr<Session>& session, 
 
 void RendezvousServer::Impl::take(std::uint32_t rank, Type type, Reader payload) {
   const Time now = std::chrono::steady_clock::now();
+  const std::string name = "rank " + std::to_string(rank);
   const auto acknowledge = [&] { sessions[rank]->connection().send(Type::taken, {}); };
   switch (type) {
     case Type::heartbeat: {
@@ -173,11 +175,12 @@ void RendezvousServer::Impl::take(std::uint32_t rank, Type type, Reader payload)
       return;
     }
     case Type::failed:
-      report({RendezvousEvent::Kind::failed, rank, 0, payload.text()});
+      report({RendezvousEvent::Kind::failed, rank, 0, name + " failed: " + payload.text()});
       return acknowledge();
     case Type::lost_peer: {
       const std::uint32_t peer = payload.u32();
-      report({RendezvousEvent::Kind::lost_peer, rank, peer, payload.text()});
+      report({RendezvousEvent::Kind::lost_peer, rank, peer,
+              name + " lost rank " + std::to_string(peer) + ": " + payload.text()});
       return acknowledge();
     }
     case Type::done:
@@ -195,7 +198,10 @@ void RendezvousServer::Impl::ended(std::optional<std::uint32_t> rank, const std:
     return;
   }
   roll.leave(*rank);
-  if (roll.active(*rank)) report({RendezvousEvent::Kind::left, *rank, 0, why});
+  if (!roll.active(*rank)) return;
+  report({RendezvousEvent::Kind::left, *rank, 0,
+          "the control connection of rank " + std::to_string(*rank) + " ended before its work was done (" +
+              why + ")"});
 }
 
 void RendezvousServer::Impl::answer_exchange() {

@@ -23,12 +23,12 @@ struct RendezvousOptions {
   std::chrono::milliseconds handshake_limit{5'000};   ///< for a connection to prove that it knows the token
 };
 
-/// What the server has to tell its owner.
+/// What the server has to tell its owner. `what` is a whole sentence that names the rank.
 struct RendezvousEvent {
   enum class Kind {
     joined,  ///< `rank` has proved who it is
     done,    ///< `rank` has ended its work
-    failed,  ///< `rank` failed, `what` are its words, or it was found stopped, stuck or different from others
+    failed,  ///< `rank` failed and told its reason, or it was found stopped, stuck or different from others
     lost_peer,  ///< `rank` gave up since `peer` is gone: a consequence more likely than a cause
     left,       ///< the connection of `rank` ended although it had not said done
   };

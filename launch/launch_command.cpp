@@ -1,0 +1,18 @@
+#include "weft/launch/launch_command.h"
+
+#include "weft/launch/process.h"
+#include "weft/launch/supervisor.h"
+
+namespace weft {
+
+int launch_program(const LaunchArguments& arguments) {
+  Job job;
+  job.program = find_program(arguments.program.front());
+  job.arguments = arguments.program;
+  job.ranks = arguments.ranks;
+  job.stop_by = StopBy::signal;
+  if (arguments.ranks == 1) job.speaker = 0;  // nobody to tell it from
+  return supervise(job).exit_status();
+}
+
+}  // namespace weft
