@@ -1,12 +1,11 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cctype>
 #include <limits>
 #include <utility>
 
 #include "weft/base/error.h"
+#include "weft/base/spelling.h"
 #include "weft/scheduling/schedule.h"
 
 namespace weft {
@@ -46,20 +45,6 @@ std::string folded(std::string_view name) {
   return result;
 }
 
-// Levenshtein: how many letters to change, add or drop.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 std::span<const ScheduleInfo> all_schedules() { return schedules; }
@@ -75,18 +60,12 @@ const ScheduleInfo* find_schedule(std::string_view name) {
 
 const ScheduleInfo& schedule_info(std::string_view name) {
   if (const ScheduleInfo* info = find_schedule(name)) return *info;
-  std::string list;
-  std::string_view nearest;
-  std::size_t least = 4;  // further away is no misspelling
-  const std::string wanted = folded(name.substr(0, 64));
-  for (const ScheduleInfo& info : schedules) {
-    list += (list.empty() ? "" : ", ") + std::string(info.name);
-    const std::size_t letters = distance(wanted, folded(info.name));
-    if (letters < least) nearest = info.name, least = letters;
-  }
-  throw ScheduleError(fmt::format("no schedule is called '{}'{}; allowed: {}, or a .csv file",
-                                  name.substr(0, 64),
-                                  nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest), list));
+  std::vector<std::string_view> names;
+  for (const ScheduleInfo& info : schedules) names.push_back(info.name);
+  const std::string_view nearest = nearest_spelling(name, names);
+  throw ScheduleError(fmt::format(
+      "no schedule is called '{}'{}; allowed: {}, or a .csv file", name.substr(0, 64),
+      nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest), fmt::join(names, ", ")));
 }
 
 }  // namespace weft

@@ -111,7 +111,8 @@ TEST(OrderText, messages_that_do_not_fit_their_ops_are_refused) {
 
 TEST(OrderText, any_bytes_end_in_an_order_or_a_schedule_error) {
   const CounterRandom random(1, RandomPurpose::test, 1);
-  const std::string letters("0123456789FIBW,\n ;()#\"\rSENDRECV_OVERLAPUNSHARD\0\xff", 50);
+  std::string letters = "0123456789FIBW,\n ;()#\"\rSENDRECV_OVERLAPUNSHARD\xff";
+  letters += '\0';
   std::uint64_t draw = 0;
   int read_well = 0;
   for (int trial = 0; trial < 20000; ++trial) {

@@ -118,6 +118,19 @@ TEST(InTurnPolicy, does_not_part_a_fused_pair) {
   EXPECT_EQ(executed[5], op(0, W, 1));
 }
 
+TEST(InTurnPolicy, waits_for_the_I_of_a_held_W_that_is_issued_but_not_completed) {
+  InTurnPolicy policy(std::make_unique<ListPolicy>(RankOrder{op(0, B, 1), op(0, B, 0), op(0, F, 2)}), {0}, 3);
+  RankState state(0, 1, {0}, 3, 3);
+  policy.begin_step(1, Phase::train);
+  for (const std::uint32_t k : {0u, 1u}) state.mark_completed(op(0, F, k));
+  EXPECT_EQ(*policy.choose(state).op(), op(0, I, 1));
+  EXPECT_EQ(*policy.choose(state).op(), op(0, B, 0));
+  EXPECT_EQ(policy.choose(state).op(), nullptr);
+  state.mark_completed(op(0, I, 1));
+  EXPECT_EQ(*policy.choose(state).op(), op(0, W, 1));
+  EXPECT_EQ(*policy.choose(state).op(), op(0, F, 2));
+}
+
 TEST(InTurnPolicy, refuses_a_policy_that_names_a_held_op_again) {
   InTurnPolicy policy(
       std::make_unique<ListPolicy>(RankOrder{op(0, F, 0), op(0, F, 1), op(0, B, 1), op(0, B, 1)}), {0}, 2);
