@@ -1,5 +1,5 @@
 # What each folder links: `links` is seen by its users, `private` only by its own sources.
-# Slow or foreign headers (UCX, Asio, spdlog, yaml-cpp, nlohmann-json, CLI11, libxsmm) stay private.
+# Slow or foreign headers (UCX, Asio, spdlog, yaml-cpp, nlohmann-json, CLI11) stay private.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -8,8 +8,6 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(ucx REQUIRED)
-find_library(LIBXSMM xsmm REQUIRED)
-find_library(LIBXSMM_NOBLAS xsmmnoblas REQUIRED)
 find_path(ASIO_INCLUDE asio.hpp REQUIRED)
 find_path(RANDOM123_INCLUDE Random123/philox.h REQUIRED)
 if(WEFT_TESTS)
@@ -30,9 +28,6 @@ if(WEFT_SANITIZE MATCHES "thread")
 endif()
 target_link_libraries(weft_asio INTERFACE Threads::Threads)
 
-add_library(weft_xsmm INTERFACE)
-target_link_libraries(weft_xsmm INTERFACE ${LIBXSMM} ${LIBXSMM_NOBLAS} ${CMAKE_DL_LIBS} Threads::Threads)
-
 set(weft_base_links Threads::Threads)
 set(weft_base_private spdlog::spdlog fmt::fmt)
 set(weft_tensor_links weft::base)
@@ -43,7 +38,7 @@ set(weft_transport_private fmt::fmt $<BUILD_INTERFACE:weft_asio> OpenSSL::Crypto
 set(weft_actors_links weft::transport weft::scheduling weft::tensor)
 set(weft_actors_private fmt::fmt nlohmann_json::nlohmann_json)
 set(weft_model_links weft::actors weft::tensor)
-set(weft_model_private fmt::fmt nlohmann_json::nlohmann_json OpenSSL::Crypto $<BUILD_INTERFACE:weft_xsmm>)
+set(weft_model_private fmt::fmt nlohmann_json::nlohmann_json OpenSSL::Crypto)
 set(weft_training_links weft::model weft::actors weft::scheduling)
 set(weft_training_private fmt::fmt yaml-cpp nlohmann_json::nlohmann_json OpenSSL::Crypto)
 set(weft_launch_links weft::training)
