@@ -1,7 +1,7 @@
 // Latency and bandwidth of `transport` between two processes, beside ucx_perftest in the same run with the
 // same header, error mode and settings; and how long 1 MB takes to a rank that computes.
 //
-//   transport_bench [rounds]      UCX_TLS=tcp,self transport_bench ... for TCP
+//   transport_bench [latency|bandwidth|busy|all] [rounds]      with UCX_TLS=tcp,self: over TCP
 //
 // Rounds of both programs alternate. Medians of the rounds' medians are shown for times, the best round for
 // bandwidths: on a busy machine the best round is the one least disturbed.
@@ -213,8 +213,7 @@ Perftest perftest(const std::string& kind, std::size_t bytes, int count) {
   return {values[1], values[5] * static_cast<double>(mib) / 1e9};
 }
 
-void show(int rounds) {
-  fmt::print("{:>9}  {:>12} {:>12} {:>10}\n", "bytes", "weft", "ucx_perftest", "");
+void show_latency(int rounds) {
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{64}, std::size_t{4096}}) {
     std::vector<double> own;
     std::vector<double> other;
@@ -222,9 +221,12 @@ void show(int rounds) {
       own.push_back(latency(bytes));
       other.push_back(perftest("ucp_am_lat", bytes, 20'000).latency_us);
     }
-    fmt::print("{:>9}  {:>9.2f} us {:>9.2f} us {:>+7.2f} us\n", bytes, median(own), median(other),
-               median(own) - median(other));
+    fmt::print("{:>9} bytes: weft {:>6.2f} us, ucx_perftest {:>6.2f} us, {:+.2f} us\n", bytes, median(own),
+               median(other), median(own) - median(other));
   }
+}
+
+void show_bandwidth(int rounds) {
   for (const std::size_t bytes : {64 * std::size_t{1024}, mib, 4 * mib, 16 * mib}) {
     double own = 0;
     double other = 0;
@@ -232,11 +234,14 @@ void show(int rounds) {
       own = std::max(own, bandwidth(bytes));
       other = std::max(other, perftest("ucp_am_bw", bytes, static_cast<int>(300 * mib / bytes)).bandwidth);
     }
-    fmt::print("{:>9}  {:>7.2f} GB/s {:>7.2f} GB/s {:>8.0f} %\n", bytes, own, other,
+    fmt::print("{:>9} bytes: weft {:>6.2f} GB/s, ucx_perftest {:>6.2f} GB/s, {:.0f} %\n", bytes, own, other,
                other > 0 ? 100 * own / other : 0.0);
   }
+}
+
+void show_busy() {
   for (const Nanoseconds poll : {200'000, 20'000'000})
-    fmt::print("1 MiB to a rank that computes, with progress every {:>5.1f} ms: {:.2f} ms\n",
+    fmt::print("1 MiB to a rank that computes, with progress every {:.1f} ms: {:.2f} ms\n",
                static_cast<double>(poll) / static_cast<double>(ms), arrival_while_busy(poll));
 }
 
@@ -247,7 +252,11 @@ int main(int argc, char** argv) {
   setenv("UCX_ERROR_SIGNALS", "", 1);
   setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 1);
   try {
-    weft::show(argc > 1 ? std::max(1, std::atoi(argv[1])) : 5);
+    const std::string what = argc > 1 ? argv[1] : "all";
+    const int rounds = argc > 2 ? std::max(1, std::atoi(argv[2])) : 5;
+    if (what == "all" || what == "latency") weft::show_latency(rounds);
+    if (what == "all" || what == "bandwidth") weft::show_bandwidth(rounds);
+    if (what == "all" || what == "busy") weft::show_busy();
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;
