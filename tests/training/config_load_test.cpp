@@ -319,8 +319,8 @@ TEST(ScheduleKey, IsReplacedInBothSpellingsByAnOverride) {
 }
 
 TEST(ScheduleKey, DecidesTheStagesPerRank) {
-  EXPECT_EQ(stage_count(load_with({}).config), 2);
-  EXPECT_EQ(stage_count(load_with({"pipeline_parallel.schedule=interleaved_1f1b"}).config), 4);
+  EXPECT_EQ(stages_per_rank(load_with({}).config), 1);
+  EXPECT_EQ(stages_per_rank(load_with({"pipeline_parallel.schedule=interleaved_1f1b"}).config), 2);
   EXPECT_THAT(
       error_of({"pipeline_parallel.schedule=interleaved_1f1b", "parallelism.pp=4"}),
       HasSubstr(

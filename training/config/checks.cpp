@@ -38,11 +38,11 @@ class Checker {
     const std::string path = "pipeline_parallel.schedule";
     check_schedule_name(config_.pipeline_parallel.schedule, sources_.find(path), path);
     constexpr std::int64_t most_stages = 65535;  // a stage number has 16 bits in messages
-    const std::int64_t stages = stage_count(config_);
+    const std::int64_t stages = config_.parallelism.pp * stages_per_rank(config_);
     if (stages > most_stages) {
       fail("parallelism.pp", fmt::format("pp x chunks makes {} stages", stages), "up to 65535");
     }
-    if (!config_.model.init_method.path) (void)layers_per_stage(config_, stages, sources_);
+    if (stages > 0 && !config_.model.init_method.path) (void)layers_per_stage(config_, stages, sources_);
   }
 
   void model() const {

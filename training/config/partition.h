@@ -30,7 +30,7 @@ struct PartitionCost {
 [[nodiscard]] std::vector<std::int64_t> nanotron_partition(std::int64_t layers, std::int64_t stages,
                                                            const PartitionCost& cost);
 
-/// Layers per stage as configured, `stages` = stage_count(config). Throws ConfigError, naming the key, when
+/// Layers per stage as configured, `stages` = pp x stages per rank. Throws ConfigError, naming the key, when
 /// there are more stages than layers, when a given list has the wrong length or sum, or when a stage would
 /// hold no layer (as Nanotron's rule does with a large vocabulary).
 [[nodiscard]] std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config, std::int64_t stages);

@@ -79,11 +79,7 @@ void check_schedule_name(const std::string& schedule, const Source& source, cons
 std::int64_t stages_per_rank(const NanotronConfig& config) {
   if (config.pipeline_parallel.chunks) return *config.pipeline_parallel.chunks;
   const ScheduleInfo* info = find_schedule(config.pipeline_parallel.schedule);
-  return info == nullptr ? 1 : info->default_chunks;
-}
-
-std::int64_t stage_count(const NanotronConfig& config) {
-  return config.parallelism.pp * stages_per_rank(config);
+  return info == nullptr ? 0 : info->default_chunks;
 }
 
 }  // namespace weft

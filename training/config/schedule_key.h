@@ -18,10 +18,8 @@ void resolve_schedule_spellings(Node& root);
 /// Throws ConfigError when `schedule` is no known name and no readable `.csv` file.
 void check_schedule_name(const std::string& schedule, const Source& source, const std::string& path);
 
-/// Stages per rank: `chunks`, or what the schedule needs. The schedule's name has been checked; 1 for a file.
+/// Stages per rank: `chunks`, or what the schedule needs; 0 for a file, which says so itself. The schedule's
+/// name has been checked.
 [[nodiscard]] std::int64_t stages_per_rank(const NanotronConfig& config);
-
-/// Stages of the whole pipeline, pp x stages per rank.
-[[nodiscard]] std::int64_t stage_count(const NanotronConfig& config);
 
 }  // namespace weft
