@@ -1,0 +1,34 @@
+#pragma once
+// What the last stage's rank reports about each step: metrics.jsonl, TensorBoard events, the console,
+// result.json.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "weft/actors/rank.h"
+#include "weft/base/clock.h"
+#include "weft/scheduling/schedule.h"
+#include "weft/training/config/nanotron_config.h"
+
+namespace weft {
+
+struct RunResult;
+
+class StepLog {
+ public:
+  /// Opens the files in the run's folder; lines of steps after `steps_done` (a resume from an earlier
+  /// checkpoint) are taken out of metrics.jsonl. Throws Error, naming the file.
+  StepLog(const NanotronConfig& config, const std::filesystem::path& run, std::uint64_t steps_done);
+  ~StepLog();
+
+  /// One training step that took `time`. Throws Error when the disk is full.
+  void step(std::uint64_t step, const StepReport& report, double learning_rate, Nanoseconds time);
+  /// The end: result.json, and the hash as the console's last line.
+  void finish(const RunResult& result);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft

@@ -1,0 +1,116 @@
+#include "weft/training/trainer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "weft/actors/rank_process.h"
+#include "weft/actors/rank_threads.h"
+#include "weft/base/error.h"
+#include "weft/model/ops/cpu/cpu_level.h"
+#include "weft/scheduling/schedule.h"
+#include "weft/training/config/checks.h"
+#include "weft/training/config/load.h"
+#include "weft/training/config/partition.h"
+#include "weft/training/config/schedule_key.h"
+#include "weft/training/data/training_data.h"
+#include "weft/training/rank_trainer.h"
+
+namespace weft {
+namespace {
+
+Schedule schedule_of(const NanotronConfig& config, const ConfigSources& sources) {
+  ScheduleRequest request;
+  request.schedule = config.pipeline_parallel.schedule;
+  request.ranks = static_cast<std::uint32_t>(config.parallelism.pp);
+  request.chunks = static_cast<std::uint32_t>(stages_per_rank(config));
+  request.microbatches = static_cast<std::uint32_t>(config.tokens.batch_accumulation_per_replica);
+  try {
+    return make_schedule(request);
+  } catch (const ScheduleError& e) {
+    throw config_error(sources.find("pipeline_parallel.schedule"), "pipeline_parallel.schedule", e.what());
+  }
+}
+
+int threads_per_rank(const NanotronConfig& config, std::uint32_t ranks_here) {
+  if (config.pipeline_parallel.threads) return static_cast<int>(*config.pipeline_parallel.threads);
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency() / std::max(1u, ranks_here)));
+}
+
+}  // namespace
+
+void check_training(const NanotronConfig& config, const TrainerOptions& options) {
+  check_config(config, options.sources);
+  const Schedule schedule = schedule_of(config, options.sources);
+  static_cast<void>(layers_per_stage(config, schedule.stage_count, options.sources));
+  check_training_data(config, options.sources);
+  RunFolderRequest folder;
+  folder.run_dir = options.run_dir;
+  folder.resuming = !options.resume.empty();
+  check_run_folder(folder);
+}
+
+Trainer::Trainer(const NanotronConfig& config, const Llama& model, const OptimizerDescription& optimizer,
+                 TrainerOptions options)
+    : config_(config), model_(model), optimizer_(optimizer), options_(std::move(options)) {
+  if (options_.resume.empty() && config.checkpoints.resume_checkpoint_path)
+    options_.resume = *config.checkpoints.resume_checkpoint_path;
+}
+
+RunResult Trainer::fit() {
+  check_training(config_, options_);
+  const auto environment = rank_environment();
+  Schedule schedule = schedule_of(config_, options_.sources);
+  if (environment && environment->world_size != schedule.ranks)
+    throw ConfigError(
+        fmt::format("parallelism.pp: {} ranks are configured, {} were launched; allowed: the same number",
+                    schedule.ranks, environment->world_size));
+  std::vector<std::uint32_t> layers;
+  for (const std::int64_t n : layers_per_stage(config_, schedule.stage_count))
+    layers.push_back(static_cast<std::uint32_t>(n));
+  const int threads = threads_per_rank(config_, environment ? environment->local_world_size : schedule.ranks);
+  const StageFactory stages = model_.stages(layers, threads);
+  const OptimizerFactory optimizer = optimizer_.factory(threads);
+  const PipelinePlan plan = plan_pipeline(std::move(schedule), stages, optimizer);
+  TrainingSetup setup{
+      config_, options_, plan, stages, optimizer, options_.stop_requested, environment.has_value()};
+
+  if (environment) {
+    RankProcess process(*environment, {{"CPU level", std::string(cpu::name(cpu::cpu_level()))},
+                                       {"configuration", to_yaml(config_)}});
+    try {
+      setup.stop_requested = [&] {
+        return process.stop_requested() || (options_.stop_requested && options_.stop_requested());
+      };
+      RankTrainer trainer(setup, process.rank(), process.transport(), process.spin());
+      process.watch(trainer.rank().loop());
+      trainer.rank().actor().observe(&process);
+      RunResult result = trainer.run();
+      process.finish();
+      process.unwatch();
+      return result;
+    } catch (...) {
+      process.unwatch();
+      throw Error(process.report_failure(std::current_exception()));
+    }
+  }
+
+  // All ranks as threads. Their memory goes only after all have ended: a message may still be read by its
+  // receiver.
+  RankThreads ranks(plan.schedule.ranks);
+  std::vector<std::unique_ptr<RankTrainer>> trainers(plan.schedule.ranks);
+  RunResult result;
+  const Nanoseconds spin = plan.schedule.ranks > std::thread::hardware_concurrency() ? 0 : 20'000;
+  ranks.run([&](std::uint32_t rank, Transport& transport) {
+    trainers[rank] = std::make_unique<RankTrainer>(setup, rank, transport, spin);
+    ranks.watch(rank, trainers[rank]->rank().loop());
+    const RunResult mine = trainers[rank]->run();
+    transport.close(now_ns() + 5'000'000'000);
+    ranks.unwatch(rank);
+    if (rank == 0) result = mine;
+  });
+  return result;
+}
+
+}  // namespace weft
