@@ -117,6 +117,24 @@ TEST_F(SimulatedPair, StandStillOnceNothingIsUnderWay) {
   EXPECT_FALSE(network.step());
 }
 
+TEST_F(SimulatedPair, HearOfSentNowBeforeAndNowAfterTheArrival) {
+  send(50);
+  int before = 0;
+  int after = 0;
+  std::size_t known = 0;
+  do {
+    ranks[0]->progress();
+    ranks[1]->progress();
+    for (; known < sinks[0].sent_tokens.size(); ++known) {
+      const auto number = static_cast<std::uint32_t>(sinks[0].sent_tokens[known]);
+      const auto& got = sinks[1].got;
+      (std::find(got.begin(), got.end(), number) == got.end() ? before : after) += 1;
+    }
+  } while (network.step());
+  EXPECT_GT(before, 5);
+  EXPECT_GT(after, 5);
+}
+
 TEST_F(SimulatedPair, LoseWhatTheyAreToldTo) {
   network.lose(
       [](std::uint32_t, std::uint32_t, const MessageHeader& header) { return header.microbatch == 4; });

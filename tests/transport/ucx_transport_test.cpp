@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "weft/base/error.h"
+#include "weft/tests/support/allocation_count.h"
 #include "weft/tests/transport/conversation.h"
 #include "weft/tests/transport/process_group.h"
 
@@ -121,6 +122,49 @@ TEST_P(UcxOver, ARankThatLeavesWithoutGoodbyeHasFailed) {
                                         test::drive(*transport, "the news",
                                                     [&] { return !sink.failed.empty(); });
                                       })),
+            "");
+}
+
+TEST_P(UcxOver, SendsLeaveWhileTheReceiverIsBusyWithOtherThings) {
+  EXPECT_EQ(first_error(run_processes(
+                2,
+                [](std::uint32_t rank, const ByteExchange& exchange) {
+                  choose();
+                  CountingSink sink;
+                  const std::vector<std::byte> payload(50'000);
+                  const auto transport = make_ucx_transport(rank, 2, exchange);
+                  transport->attach(sink);
+                  if (rank == 0) {
+                    for (SendToken token = 0; token < 4; ++token)
+                      transport->send(1, test::numbered(0, payload.size()), payload.data(), token);
+                    test::drive(*transport, "sends", [&] { return sink.sent_count == 4; });
+                  }
+                  exchange({});  // where rank 1 has been all the time
+                  test::drive(*transport, "messages", [&] { return sink.received == (rank == 0 ? 0U : 4U); });
+                  transport->close(now_ns() + 30 * second);
+                })),
+            "");
+}
+
+TEST_P(UcxOver, NothingIsAllocatedOnceWarm) {
+  EXPECT_EQ(first_error(run_processes(
+                2,
+                [](std::uint32_t rank, const ByteExchange& exchange) {
+                  choose();
+                  CountingSink sink;
+                  const std::vector<std::byte> payload(200'000);
+                  const auto transport = make_ucx_transport(rank, 2, exchange);
+                  transport->attach(sink);
+                  std::uint64_t warm = 0;
+                  for (std::uint64_t round = 1; round <= 20; ++round) {
+                    if (round == 10) warm = test::allocations_of_this_thread();
+                    for (const std::size_t size : {std::size_t{0}, std::size_t{10}, payload.size()})
+                      transport->send(1 - rank, test::numbered(0, size), payload.data(), 0);
+                    while (sink.received < 3 * round || sink.sent_count < 3 * round) transport->progress();
+                  }
+                  require(test::allocations_of_this_thread() == warm, "allocated");
+                  transport->close(now_ns() + 30 * second);
+                })),
             "");
 }
 
