@@ -1,14 +1,18 @@
 #include "weft/launch/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <span>
 
 #include "weft/base/error.h"
 #include "weft/launch/doctor.h"
 #include "weft/launch/flag_names.h"
 #include "weft/launch/launch_command.h"
+#include "weft/launch/plan_command.h"
+#include "weft/launch/train_command.h"
 #include "weft/launch/version.h"
 
 namespace weft {
@@ -24,6 +28,9 @@ class CommandLine {
   int run() const { return actions_.at(app_.get_subcommands().front())(); }
 
  private:
+  void add_train();
+  void add_plan();
+  void add_check();
   void add_launch();
   void add_doctor();
   void add_version();
@@ -31,15 +38,132 @@ class CommandLine {
 
   CLI::App app_{"Pipeline-parallel training by stage actors.", "weft"};
   std::map<const CLI::App*, std::function<int()>> actions_;
+  std::vector<std::string> arguments_;  // as given
+  TrainArguments train_;
+  PlanArguments plan_;
+  CheckArguments check_;
   LaunchArguments launch_;
+};
+
+/// A flag of the command line and the key it stands for.
+struct KeyFlag {
+  const char* flag;
+  const char* path;
+  const char* help;
+};
+
+/// Adds --config, --set and the flags that stand for one key.
+void add_config_options(CLI::App* command, std::string& config, std::span<const KeyFlag> flags) {
+  command->add_option("--config,--config-file", config, "YAML file with Nanotron's keys and weft's own");
+  for (const KeyFlag& flag : flags) command->add_option(flag.flag, flag.help)->expected(1);
+  command
+      ->add_option("--set", "PATH=VALUE: replaces one value of the file, lists and blocks whole; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+/// The values of these options in the order of the command line, so that the last one wins.
+std::vector<ConfigOverride> overrides_of(const CLI::App& command, std::span<const KeyFlag> flags) {
+  std::vector<ConfigOverride> overrides;
+  std::map<const CLI::Option*, std::size_t> taken;
+  for (const CLI::Option* option : command.parse_order()) {
+    const std::string name =
+        "--" + (option->get_lnames().empty() ? std::string() : option->get_lnames().front());
+    const auto flag =
+        std::find_if(flags.begin(), flags.end(), [&](const KeyFlag& one) { return name == one.flag; });
+    if (name != "--set" && flag == flags.end()) continue;
+    const std::string& value = option->results().at(taken[option]++);
+    overrides.push_back(name == "--set" ? set_override(value) : flag_override(name, flag->path, value));
+  }
+  return overrides;
+}
+
+constexpr KeyFlag kTrainFlags[] = {
+    {"--pipeline_parallel_schedule", "pipeline_parallel.schedule",
+     "Schedule: afab, 1f1b, ... or a .csv file"},
+    {"--transport", "pipeline_parallel.transport",
+     "auto, ucx or inproc (all ranks as threads of one process)"},
+    {"--threads", "pipeline_parallel.threads", "Threads per rank, or auto"},
 };
 
 CommandLine::CommandLine() {
   app_.require_subcommand(1);
   app_.set_help_flag("-h,--help", "Shows this text");
+  add_train();
+  add_plan();
+  add_check();
   add_launch();
   add_doctor();
   add_version();
+}
+
+void CommandLine::add_train() {
+  CLI::App* command = app_.add_subcommand("train", "Trains a Llama, one process per pipeline rank");
+  add_config_options(command, train_.config, kTrainFlags);
+  command->get_option("--config")->required();
+  command->add_option("--resume", train_.resume, "auto, latest or a checkpoint's folder");
+  command->add_option("--run-dir", train_.run_dir, "The run's folder instead of runs/<general.run>");
+  command->add_option("--trace", train_.trace, "Writes what was executed as a Chrome trace");
+  command->add_flag("--dry-run", train_.dry_run, "Says what would be started, and starts nothing");
+  command->add_flag("--print-config", train_.print_config, "Prints the merged configuration");
+  actions_[command] = [this, command] {
+    train_.overrides = overrides_of(*command, kTrainFlags);
+    return train(train_, arguments_);
+  };
+}
+
+constexpr KeyFlag kPlanFlags[] = {
+    {"--pipeline_parallel_schedule", "pipeline_parallel.schedule", "Schedule of the configured model"},
+};
+
+void CommandLine::add_plan() {
+  CLI::App* command =
+      app_.add_subcommand("plan", "Shows order, time and memory of a schedule without running anything");
+  plan_.config.emplace();
+  add_config_options(command, *plan_.config, kPlanFlags);
+  command->add_option("--schedule", plan_.schedule, "A schedule alone: its name, or a .csv file");
+  command->add_option("--ranks", plan_.ranks, "Pipeline ranks, p")->check(CLI::Range(1, 65536));
+  command->add_option("--microbatches", plan_.microbatches, "Micro-batches a step, m")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--chunks", plan_.chunks, "Stages per rank, v")->check(CLI::Range(1, 65536));
+  command->add_option("--max-in-flight", plan_.max_in_flight,
+                      "Most pairs (stage, micro-batch) a rank may hold");
+  command
+      ->add_option("--cost", plan_.cost,
+                   "F,I,W,COMM: durations of forward, both backward halves, and a message")
+      ->delimiter(',')
+      ->expected(4);
+  command->add_option("--format", plan_.format, "text, json, csv, svg or chrome")
+      ->check(CLI::IsMember({"text", "json", "csv", "svg", "chrome"}))
+      ->capture_default_str();
+  command->add_flag("--compare", plan_.compare, "All schedules side by side");
+  command->add_option_function<std::string>(
+      "--memory", [this](const std::string& text) { plan_.memory = parse_bytes(text); },
+      "With --compare: marks the best schedule within so much memory per rank, 2GiB for example");
+  command->add_option("--against", plan_.against, "A run's trace to lay beside the plan");
+  command->add_option("--step", plan_.step, "Which step of the trace; default the last");
+  actions_[command] = [this, command] {
+    if (command->count("--config") == 0) {
+      plan_.config.reset();
+    } else if (!plan_.schedule.empty()) {
+      throw UsageError("--schedule is for a plan without --config; use --pipeline_parallel_schedule");
+    } else {
+      plan_.overrides = overrides_of(*command, kPlanFlags);
+    }
+    print_plan(plan_);
+    return 0;
+  };
+}
+
+void CommandLine::add_check() {
+  CLI::App* command = app_.add_subcommand(
+      "check", "Says whether a schedule in a .csv file is complete, ordered and free of deadlock");
+  command->add_option("file", check_.file, "The .csv file")->required();
+  command->add_option("--slots", check_.slots, "Also with so many pairs (stage, micro-batch) per rank");
+  actions_[command] = [this] {
+    check_schedule_file(check_);
+    return 0;
+  };
 }
 
 void CommandLine::add_launch() {
@@ -86,6 +210,7 @@ std::vector<std::string> long_flags(const CLI::App& command) {
 }
 
 int CommandLine::parse(std::vector<std::string> arguments) {
+  arguments_ = arguments;
   if (!arguments.empty()) arguments.erase(arguments.begin());
   if (arguments.empty()) {
     std::fputs(app_.help().c_str(), stderr);
@@ -114,6 +239,9 @@ int run_command_line(std::vector<std::string> arguments) {
     const int status = line.parse(std::move(arguments));
     return status >= 0 ? status : line.run();
   } catch (const UsageError& e) {
+    std::fprintf(stderr, "weft: %s\n", e.what());
+    return 2;
+  } catch (const ScheduleError& e) {
     std::fprintf(stderr, "weft: %s\n", e.what());
     return 2;
   } catch (const ConfigError& e) {

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -51,63 +52,69 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-/// What happens between fork and exec, so only async-signal-safe calls. Reports errno through `report` on
-/// failure.
-[[noreturn]] void become(const char* path, char* const* arguments, char* const* environment, int inherited,
-                         int output, int errors, int report, pid_t parent) {
+/// Everything a child needs between fork and exec, where memory must not be allocated.
+struct Start {
+  const Program& program;
+  char* const* arguments;
+  char* const* environment;
+  int output;  ///< -1 = this process's
+  int errors;
+  int report;  ///< takes errno when the program cannot be run
+  pid_t parent;
+};
+
+/// Only async-signal-safe calls.
+[[noreturn]] void become(const Start& start) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // the parent went before the line above
+  if (getppid() != start.parent) _exit(1);  // the parent went before the line above
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+  for (const int number : start.program.ignored) signal(number, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  const int input = open("/dev/null", O_RDONLY);
-  dup2(input, 0);
-  if (output >= 0) dup2(output, 1);
-  if (errors >= 0) dup2(errors, 2);
-  if (inherited >= 0) fcntl(inherited, F_SETFD, 0);
-  execve(path, arguments, environment);
+  dup2(open("/dev/null", O_RDONLY), 0);
+  if (start.output >= 0) dup2(start.output, 1);
+  if (start.errors >= 0) dup2(start.errors, 2);
+  if (start.program.inherited >= 0) fcntl(start.program.inherited, F_SETFD, 0);
+  execve(start.program.path.c_str(), start.arguments, start.environment);
   const int reason = errno;
-  [[maybe_unused]] const auto written = write(report, &reason, sizeof(reason));
+  [[maybe_unused]] const auto written = write(start.report, &reason, sizeof(reason));
   _exit(127);
 }
 
 }  // namespace
 
 Process start_process(const Program& program, Output output) {
-  std::vector<char*> arguments = pointers(program.arguments);
-  std::vector<char*> environment = pointers(program.environment);
-  const pid_t parent = getpid();
-  Pipe report;
-  Process process;
-  if (output == Output::shared) {
-    process.pid = fork();
-    if (process.pid == 0) {
-      become(program.path.c_str(), arguments.data(), environment.data(), program.inherited, -1, -1,
-             report.writing(), parent);
-    }
-  } else {
-    Pipe out;
-    Pipe err;
-    process.pid = fork();
-    if (process.pid == 0) {
-      become(program.path.c_str(), arguments.data(), environment.data(), program.inherited, out.writing(),
-             err.writing(), report.writing(), parent);
-    }
-    process.output = out.take_reading();
-    process.errors = err.take_reading();
+  const std::vector<char*> arguments = pointers(program.arguments);
+  const std::vector<char*> environment = pointers(program.environment);
+  std::optional<Pipe> out;
+  std::optional<Pipe> errors;
+  if (output == Output::piped) {
+    out.emplace();
+    errors.emplace();
   }
+  Pipe report;
+  const Start start{program,
+                    arguments.data(),
+                    environment.data(),
+                    out ? out->writing() : -1,
+                    errors ? errors->writing() : -1,
+                    report.writing(),
+                    getpid()};
+  Process process;
+  process.pid = fork();
+  if (process.pid == 0) become(start);
   if (process.pid < 0) throw Error(std::string("cannot fork: ") + std::strerror(errno));
   setpgid(process.pid, process.pid);  // here as well, so that the group exists when this function returns
   report.close_writing();
   int reason = 0;
   if (read(report.reading(), &reason, sizeof(reason)) == sizeof(reason)) {
     waitpid(process.pid, nullptr, 0);
-    if (process.output >= 0) close(process.output);
-    if (process.errors >= 0) close(process.errors);
     throw Error("cannot run " + program.path + ": " + std::strerror(reason));
   }
+  if (out) process.output = out->take_reading();
+  if (errors) process.errors = errors->take_reading();
   return process;
 }
 

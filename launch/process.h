@@ -12,6 +12,7 @@ struct Program {
   std::vector<std::string> arguments;    ///< the first is the program's name
   std::vector<std::string> environment;  ///< NAME=VALUE, the whole of it
   int inherited = -1;                    ///< a descriptor that stays open besides 0, 1 and 2; -1 = none
+  std::vector<int> ignored;              ///< signals it ignores from its first instruction on
 };
 
 /// A started program. The descriptors are the reading ends of its output, -1 where it shares this process's.

@@ -137,10 +137,15 @@ Supervisor::~Supervisor() {
 void Supervisor::start_all() {
   const Token token(secret_);
   const Meeting meeting{"127.0.0.1", server_.port(), find_free_port(), token.descriptor()};
+  // Whoever ends a whole session or control group sends these to every process: ranks leave them to the
+  // launcher.
+  std::vector<int> ignored;
+  if (job_.stop_by == StopBy::message) ignored = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
   for (std::uint32_t number = 0; number < job_.ranks; ++number) {
     Variables variables = rank_variables(number, job_.ranks, meeting);
     variables.insert(variables.end(), job_.environment.begin(), job_.environment.end());
-    const Program program{job_.program, job_.arguments, environment_with(variables), token.descriptor()};
+    const Program program{job_.program, job_.arguments, environment_with(variables), token.descriptor(),
+                          ignored};
     const Output output = job_.speaker == number ? Output::shared : Output::piped;
     ranks_.emplace_back(number, start_process(program, output), job_.speaker.has_value());
     guardian_.guard(ranks_.back().process.pid);
@@ -203,6 +208,9 @@ void Supervisor::handle_signals() {
         break;
       case SIGCONT:
         signal_all(SIGCONT);
+        break;
+      case SIGUSR1:
+        signal_all(SIGUSR1);
         break;
       default:
         if (job_.stop_by == StopBy::signal) signal_all(*number);

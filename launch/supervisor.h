@@ -11,10 +11,11 @@
 
 namespace weft {
 
-/// How ranks learn that they shall stop.
+/// How ranks learn that they shall stop. SIGUSR1 is passed on either way.
 enum class StopBy {
-  message,  ///< over the control connection: they end after a step; for `weft train`
-  signal,   ///< the launcher's signal is passed on, and USR1 and USR2 too; for programs of any kind
+  message,  ///< over the control connection: they end after a step; for `weft train`. Ranks are started with
+            ///< INT, TERM, HUP, USR1 and USR2 ignored
+  signal,  ///< the launcher's signal is passed on, and USR2 too; for programs of any kind
 };
 
 struct Job {

@@ -1,0 +1,29 @@
+#include "weft/launch/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+namespace weft {
+
+std::uint32_t terminal_width() {
+  std::uint32_t width = 100;
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    width = size.ws_col;
+  } else if (const char* columns = std::getenv("COLUMNS"); columns != nullptr && std::atoi(columns) > 0) {
+    width = static_cast<std::uint32_t>(std::atoi(columns));
+  }
+  return std::clamp(width, 40U, 1000U);
+}
+
+bool terminal_has_colours() {
+  const char* terminal = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr && terminal != nullptr &&
+         std::string_view(terminal) != "dumb";
+}
+
+}  // namespace weft

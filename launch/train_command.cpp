@@ -1,0 +1,147 @@
+#include "weft/launch/train_command.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstdio>
+
+#include "weft/base/log.h"
+#include "weft/launch/supervisor.h"
+#include "weft/scheduling/schedule.h"
+#include "weft/training/config/load.h"
+#include "weft/training/config/schedule_key.h"
+#include "weft/training/llama.h"
+#include "weft/training/trainer.h"
+#include "weft/transport/rendezvous/rank_environment.h"
+
+namespace weft {
+namespace {
+
+std::atomic<int> told_to_stop{0};  // the signal's number
+std::atomic<bool> told_to_save{false};
+
+/// `action` once or always; a second stop signal then ends the process at once.
+void on_signal(int number, void (*action)(int), int flags) {
+  struct sigaction handling {};
+  handling.sa_handler = action;
+  handling.sa_flags = flags;
+  sigaction(number, &handling, nullptr);
+}
+
+void save_on_usr1() {
+  on_signal(
+      SIGUSR1, [](int) { told_to_save = true; }, SA_RESTART);
+}
+
+void stop_on_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction now {};
+    sigaction(number, nullptr, &now);
+    if (now.sa_handler == SIG_IGN) continue;  // nohup
+    on_signal(
+        number, [](int which) { told_to_stop = which; }, static_cast<int>(SA_RESETHAND) | SA_RESTART);
+  }
+}
+
+Schedule schedule_of(const NanotronConfig& config) {
+  ScheduleRequest request;
+  request.schedule = config.pipeline_parallel.schedule;
+  request.ranks = static_cast<std::uint32_t>(config.parallelism.pp);
+  request.chunks = static_cast<std::uint32_t>(stages_per_rank(config));
+  request.microbatches = static_cast<std::uint32_t>(config.tokens.batch_accumulation_per_replica);
+  return make_schedule(request);
+}
+
+log::Level level_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::debug:
+      return log::Level::debug;
+    case LogLevel::info:
+      return log::Level::info;
+    case LogLevel::warning:
+      return log::Level::warning;
+    case LogLevel::error:
+      return log::Level::error;
+  }
+  return log::Level::info;
+}
+
+TrainerOptions options_of(const TrainArguments& arguments, const LoadedConfig& loaded) {
+  TrainerOptions options;
+  options.run_dir = arguments.run_dir;
+  options.resume = arguments.resume;
+  options.trace = arguments.trace;
+  options.sources = loaded.sources;
+  options.stop_requested = [] { return told_to_stop != 0; };
+  options.save_requested = [] { return told_to_save.exchange(false); };
+  return options;
+}
+
+void run_trainer(const NanotronConfig& config, TrainerOptions options) {
+  const Llama model(config);
+  const auto optimizer = configured_optimizer(config);
+  Trainer trainer(config, model, *optimizer, std::move(options));
+  trainer.fit();
+}
+
+void show_start(const NanotronConfig& config, const Schedule& schedule,
+                const std::vector<std::string>& command_line) {
+  const bool threads = config.pipeline_parallel.transport == TransportChoice::inproc;
+  fmt::print("{} {}: schedule {}, {} stages, {} micro-batches a step, {} steps\n", schedule.ranks,
+             threads ? "ranks as threads of one process" : "processes on this host", schedule.name,
+             schedule.stage_count, schedule.microbatches, config.tokens.train_steps);
+  for (std::uint32_t rank = 0; rank < schedule.ranks; ++rank) {
+    fmt::print("rank {}: stage", rank);
+    for (const std::uint16_t stage : schedule.stages_of[rank]) fmt::print(" {}", stage);
+    if (!threads)
+      fmt::print(", WEFT_RANK={} WEFT_WORLD_SIZE={} {}", rank, schedule.ranks, fmt::join(command_line, " "));
+    fmt::print("\n");
+  }
+}
+
+int train_in_threads(const LoadedConfig& loaded, const TrainArguments& arguments) {
+  stop_on_signals();
+  save_on_usr1();
+  run_trainer(loaded.config, options_of(arguments, loaded));
+  return told_to_stop == 0 ? 0 : 128 + told_to_stop;
+}
+
+int train_in_processes(const Schedule& schedule, const std::vector<std::string>& command_line) {
+  Job job;
+  job.program = "/proc/self/exe";
+  job.arguments = command_line;
+  job.ranks = schedule.ranks;
+  job.stop_by = StopBy::message;
+  job.must_join = true;
+  job.speaker = schedule.rank_of.back();
+  return supervise(job).exit_status();
+}
+
+}  // namespace
+
+int train(const TrainArguments& arguments, const std::vector<std::string>& command_line) {
+  const LoadedConfig loaded = load_config(arguments.config, arguments.overrides);
+  const NanotronConfig& config = loaded.config;
+  if (arguments.print_config) {
+    fmt::print("{}", to_yaml(config));
+    return 0;
+  }
+  log::start(level_of(config.logging.log_level), "");
+  const bool threads = config.pipeline_parallel.transport == TransportChoice::inproc;
+  if (!threads && rank_environment()) {
+    save_on_usr1();
+    run_trainer(config, options_of(arguments, loaded));
+    return 0;
+  }
+  const Schedule schedule = schedule_of(config);
+  check_training(config, options_of(arguments, loaded));
+  for (const std::string& notice : loaded.notices) log::warning(notice);
+  if (arguments.dry_run) {
+    show_start(config, schedule, command_line);
+    return 0;
+  }
+  return threads ? train_in_threads(loaded, arguments) : train_in_processes(schedule, command_line);
+}
+
+}  // namespace weft
