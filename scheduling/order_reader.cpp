@@ -5,7 +5,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "weft/base/error.h"
 #include "weft/scheduling/order_text.h"
@@ -31,6 +31,7 @@ enum class Word : std::uint8_t {
 
 constexpr std::array<std::string_view, 12> words{
     "F", "I", "W", "B", "BW", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD"};
+constexpr std::uint32_t nobody = UINT32_MAX;
 constexpr std::uint32_t most_stages = 65535;
 constexpr std::uint32_t most_microbatches = 1u << 24;
 constexpr std::uintmax_t most_bytes = 64u << 20;
@@ -77,6 +78,7 @@ class Reader {
   [[nodiscard]] bool spelled_the_old_way() const;
   [[nodiscard]] OpKind kind_of(const Action& action, bool old_way) const;
   void check_messages(const OrderText& result) const;
+  void check_messages_of(std::uint32_t rank, const std::vector<std::uint32_t>& rank_of) const;
   [[noreturn]] void fail(const Action& at, std::string_view cell, const std::string& why) const {
     throw ScheduleError(
         fmt::format("{}: row {}, column {} '{}': {}", name_, at.row, at.column, printable(cell), why));
@@ -219,60 +221,57 @@ OrderText Reader::read() {
 
 // Every message that crosses ranks is sent after its op and received before its op, once.
 void Reader::check_messages(const OrderText& result) const {
-  constexpr std::uint32_t elsewhere = UINT32_MAX;
   std::vector<std::uint32_t> rank_of;
   for (std::uint32_t rank = 0; rank < result.order.size(); ++rank)
     for (const Op& op : result.order[rank]) {
-      if (rank_of.size() <= op.stage) rank_of.resize(op.stage + 1u, elsewhere);
+      if (rank_of.size() <= op.stage) rank_of.resize(op.stage + 1u, nobody);
       rank_of[op.stage] = rank;
     }
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) check_messages_of(rank, rank_of);
+}
+
+void Reader::check_messages_of(std::uint32_t rank, const std::vector<std::uint32_t>& rank_of) const {
+  std::unordered_set<std::uint64_t> seen;  // messages and ops so far; I stands as B
   const auto key = [](std::uint32_t stage, Word word, std::uint32_t microbatch) {
     return (std::uint64_t{microbatch} << 32) | (std::uint64_t{stage} << 8) | static_cast<std::uint64_t>(word);
   };
-  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-    std::unordered_map<std::uint64_t, const Action*> seen;  // messages and ops (all kinds of backward as B)
-    const auto find = [&](std::uint32_t stage, Word word, std::uint32_t microbatch) {
-      const auto found = seen.find(key(stage, word, microbatch));
-      return found == seen.end() ? nullptr : found->second;
-    };
-    for (const Action& action : ranks_[rank]) {
-      const bool forward =
-          action.word == Word::f || action.word == Word::send_f || action.word == Word::recv_f;
-      if (is_message(action.word)) {
-        const bool sends = action.word == Word::send_f || action.word == Word::send_b;
-        const std::uint32_t peer =
-            forward == sends ? action.stage + 1u : action.stage - 1u;  // wraps below stage 0
-        if (action.stage >= rank_of.size() || rank_of[action.stage] != rank)
-          fail(action, fmt::format("stage {} is not on this rank", action.stage));
-        if (peer >= rank_of.size() || rank_of[peer] == elsewhere)
-          fail(action, "there is no stage on the other side");
-        if (rank_of[peer] == rank) fail(action, "both stages are on this rank, nothing is sent");
-        if (sends && find(action.stage, forward ? Word::f : Word::b, action.microbatch) == nullptr)
-          fail(action, fmt::format("is sent before {}{}{} has run", action.stage, forward ? "F" : "B",
-                                   action.microbatch));
-        if (!seen.emplace(key(action.stage, action.word, action.microbatch), &action).second)
-          fail(action, "is repeated");
-      } else if (is_op(action.word) && action.word != Word::w) {
-        const bool crosses = forward
-                                 ? action.stage > 0 && rank_of[action.stage - 1u] != rank
-                                 : action.stage + 1u < rank_of.size() && rank_of[action.stage + 1u] != rank;
-        const Word message = forward ? Word::recv_f : Word::recv_b;
-        if (crosses && find(action.stage, message, action.microbatch) == nullptr)
-          fail(action, fmt::format("runs before {}{}{}", action.stage,
-                                   words[static_cast<std::size_t>(message)], action.microbatch));
-        seen.emplace(key(action.stage, forward ? Word::f : Word::b, action.microbatch), &action);
-      }
+  const auto text = [](const Action& action, Word word) {
+    return fmt::format("{}{}{}", action.stage, words[static_cast<std::size_t>(word)], action.microbatch);
+  };
+  // The rank of the stage `up` or down from the action's; nobody where there is none.
+  const auto neighbour = [&](const Action& action, bool up) {
+    const std::uint32_t stage = up ? action.stage + 1u : action.stage - 1u;  // wraps below stage 0
+    return stage < rank_of.size() ? rank_of[stage] : nobody;
+  };
+  const auto crosses = [&](const Action& action, bool up) {
+    const std::uint32_t other = neighbour(action, up);
+    return other != nobody && other != rank;
+  };
+  for (const Action& action : ranks_[rank]) {
+    const bool forward = action.word == Word::f || action.word == Word::send_f || action.word == Word::recv_f;
+    const Word op = forward ? Word::f : Word::b;
+    if (is_message(action.word)) {
+      const bool sends = action.word == Word::send_f || action.word == Word::send_b;
+      if (action.stage >= rank_of.size() || rank_of[action.stage] != rank)
+        fail(action, fmt::format("stage {} is not on this rank", action.stage));
+      if (neighbour(action, forward == sends) == nobody) fail(action, "there is no stage on the other side");
+      if (!crosses(action, forward == sends)) fail(action, "both stages are on this rank, nothing is sent");
+      if (sends && !seen.contains(key(action.stage, op, action.microbatch)))
+        fail(action, fmt::format("is sent before {} has run", text(action, op)));
+      if (!seen.insert(key(action.stage, action.word, action.microbatch)).second) fail(action, "is repeated");
+    } else if (is_op(action.word) && action.word != Word::w) {
+      const Word message = forward ? Word::recv_f : Word::recv_b;
+      if (crosses(action, !forward) && !seen.contains(key(action.stage, message, action.microbatch)))
+        fail(action, fmt::format("runs before {}", text(action, message)));
+      seen.insert(key(action.stage, op, action.microbatch));
     }
-    for (const Action& action : ranks_[rank]) {
-      if (!is_op(action.word) || action.word == Word::w) continue;
-      const bool forward = action.word == Word::f;
-      const bool crosses = forward ? action.stage + 1u < rank_of.size() && rank_of[action.stage + 1u] != rank
-                                   : action.stage > 0 && rank_of[action.stage - 1u] != rank;
-      const Word message = forward ? Word::send_f : Word::send_b;
-      if (crosses && find(action.stage, message, action.microbatch) == nullptr)
-        fail(action, fmt::format("{}{}{} is missing", action.stage, words[static_cast<std::size_t>(message)],
-                                 action.microbatch));
-    }
+  }
+  for (const Action& action : ranks_[rank]) {
+    if (!is_op(action.word) || action.word == Word::w) continue;
+    const bool forward = action.word == Word::f;
+    const Word message = forward ? Word::send_f : Word::send_b;
+    if (crosses(action, forward) && !seen.contains(key(action.stage, message, action.microbatch)))
+      fail(action, fmt::format("{} is missing", text(action, message)));
   }
 }
 

@@ -52,7 +52,7 @@ class RankView {
     weight_completed = 128,
   };
   [[nodiscard]] std::uint16_t position(std::uint16_t stage) const noexcept {
-    return local_[static_cast<std::size_t>(stage - stages_.front())];
+    return stages_.size() == 1 ? std::uint16_t{0} : local_[static_cast<std::size_t>(stage - stages_.front())];
   }
   [[nodiscard]] std::size_t index(std::uint16_t stage, std::uint32_t microbatch) const noexcept {
     return static_cast<std::size_t>(position(stage)) * microbatches_ + microbatch;

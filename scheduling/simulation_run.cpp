@@ -141,10 +141,8 @@ void Simulator::return_credit(Edge& edge) {
 void Simulator::send(Edge& edge, OpKind kind, std::uint16_t stage, std::uint32_t microbatch) {
   const auto target = static_cast<std::uint16_t>(kind == activation ? stage + 1 : stage - 1);
   if (edge.from == edge.to) return arrive(edge.to, kind, target, microbatch);
-  LinkState& link = links_[edge.link];
-  ++link.traffic.messages;
-  link.traffic.bytes += edge.bytes;
   if (!transfers_take_time_) return arrive(edge.to, kind, target, microbatch);
+  LinkState& link = links_[edge.link];
   edge.produced[microbatch] = now_;
   link.free_at = std::max(link.free_at, now_);
   if (link.link.bytes_per_second > 0)
@@ -197,6 +195,23 @@ void Simulator::update_all() {
   }
 }
 
+// Every border is crossed by every micro-batch, once in each direction (forward only in evaluation).
+void Simulator::count_traffic() {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, LinkTraffic> traffic;
+  const std::size_t step =
+      settings_.phase == Phase::train ? 1 : 2;  // edges stand in pairs: activation, gradient
+  for (std::size_t i = 0; i < edges_.size(); i += step) {
+    const Edge& edge = edges_[i];
+    if (edge.from == edge.to) continue;
+    LinkTraffic& link = traffic[{edge.from, edge.to}];
+    link.from = edge.from;
+    link.to = edge.to;
+    link.messages += schedule_.microbatches;
+    link.bytes += schedule_.microbatches * edge.bytes;
+  }
+  for (const auto& [ends, link] : traffic) result_.links.push_back(link);
+}
+
 Simulation Simulator::run() {
   for (std::uint32_t rank = 0; rank < schedule_.ranks; ++rank) queue(rank);
   for (;;) {
@@ -230,7 +245,7 @@ Simulation Simulator::run() {
   for (const RankRun& rank : ranks_)
     if (rank.pairs_left > 0) standstill();
   update_all();
-  for (const auto& [ends, number] : link_numbers_) result_.links.push_back(links_[number].traffic);
+  count_traffic();
   std::stable_sort(result_.events.begin(), result_.events.end(),
                    [](const TraceEvent& a, const TraceEvent& b) { return a.end < b.end; });
   return std::move(result_);

@@ -30,7 +30,6 @@ struct Edge {
 
 struct LinkState {
   Link link;
-  LinkTraffic traffic;
   Nanoseconds free_at = 0;
 };
 
@@ -42,7 +41,10 @@ struct Event {
   std::uint16_t stage;
   Kind kind;
 
-  bool operator>(const Event& other) const noexcept { return time > other.time; }
+  // ranks in turn at one moment: neighbours in memory, and the same result every time
+  bool operator>(const Event& other) const noexcept {
+    return time != other.time ? time > other.time : rank > other.rank;
+  }
 };
 
 struct RankRun {
@@ -81,6 +83,7 @@ class Simulator {
   void return_credit(Edge& edge);
   void record(TraceKind kind, std::uint32_t rank, const Op& op, Nanoseconds start, Nanoseconds end);
   void update_all();
+  void count_traffic();
   [[noreturn]] void standstill() const;
 
   // Edges by the stage that sends: activations from `stage`, gradients from `stage`; null at the ends.

@@ -64,8 +64,6 @@ std::uint32_t Simulator::link_between(std::uint32_t from, std::uint32_t to) {
   if (is_new) {
     LinkState& state = links_.emplace_back();
     state.link = settings_.link;
-    state.traffic.from = from;
-    state.traffic.to = to;
     for (const LinkBetween& other : settings_.links)
       if (other.from == from && other.to == to) state.link = other.link;
     if (state.link.latency < 0 || !(state.link.bytes_per_second >= 0))
