@@ -105,12 +105,14 @@ class Checker {
 
   void optimizer() const {
     const std::vector<std::string>& patterns = config_.optimizer.weight_decay_exclude_named_params;
+    constexpr std::size_t longest = 256;  // std::regex descends one call per character
     for (std::size_t i = 0; i < patterns.size(); ++i) {
+      const std::string path = "optimizer.weight_decay_exclude_named_params." + std::to_string(i);
+      if (patterns[i].size() > longest) fail(path, "is longer than 256 bytes");
       try {
         const std::regex pattern(patterns[i]);
       } catch (const std::regex_error&) {
-        fail("optimizer.weight_decay_exclude_named_params." + std::to_string(i),
-             quoted(patterns[i]) + " is no regular expression");
+        fail(path, quoted(patterns[i]) + " is no regular expression");
       }
     }
   }
