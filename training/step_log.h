@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "weft/actors/rank.h"
 #include "weft/base/clock.h"
@@ -12,7 +13,12 @@
 
 namespace weft {
 
-struct RunResult;
+/// How a training ended: what result.json holds.
+struct RunOutcome {
+  std::uint64_t steps = 0;     ///< the last step done
+  std::string exit_reason;     ///< "finished" or "stopped"
+  std::string weights_sha256;  ///< see model/weights/weights_hash.h
+};
 
 class StepLog {
  public:
@@ -24,7 +30,7 @@ class StepLog {
   /// One training step that took `time`. Throws Error when the disk is full.
   void step(std::uint64_t step, const StepReport& report, double learning_rate, Nanoseconds time);
   /// The end: result.json, and the hash as the console's last line.
-  void finish(const RunResult& result);
+  void finish(const RunOutcome& outcome);
 
  private:
   struct Impl;

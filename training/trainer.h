@@ -11,6 +11,7 @@
 #include "weft/training/config/source.h"
 #include "weft/training/llama.h"
 #include "weft/training/run_folder.h"
+#include "weft/training/step_log.h"
 
 namespace weft {
 
@@ -26,11 +27,8 @@ struct TrainerOptions {
   std::function<bool()> save_requested;  ///< true: save and go on; asking takes the request back
 };
 
-/// How a training ended.
-struct RunResult {
-  std::uint64_t steps = 0;       ///< the last step done
-  std::string exit_reason;       ///< "finished" or "stopped"
-  std::string weights_sha256;    ///< see model/weights/weights_hash.h
+/// How a training ended, and where.
+struct RunResult : RunOutcome {
   std::filesystem::path folder;  ///< the run's
 };
 

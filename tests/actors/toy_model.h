@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "weft/actors/batch_source.h"
 #include "weft/actors/optimizer.h"
 #include "weft/actors/stage.h"
 
