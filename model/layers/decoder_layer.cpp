@@ -108,7 +108,7 @@ typename DecoderLayer<T>::Kept DecoderLayer<T>::lay_out_kept(Carver& carve, std:
   kept.inverse_rms_of_input = carve.take<float>(rows);
   kept.qkv = carve.take<T>(rows * qkv_.out());
   kept.attended = carve.take<T>(rows * attention_output_.in());
-  kept.log_sum_exp = carve.take<float>(rows * heads_);
+  kept.statistics = carve.take<float>(shape(batch, sequence).statistics());
   kept.middle = carve.take<T>(rows * hidden_);
   kept.inverse_rms_of_middle = carve.take<float>(rows);
   kept.gate_up = carve.take<T>(rows * gate_up_.out());
@@ -188,7 +188,7 @@ void DecoderLayer<T>::compute_kept(cpu::ThreadTeam& team, std::size_t batch, std
   qkv_.forward(team, scratch.normed, kept.qkv, rows);
   cpu::rope_forward(team, kept.qkv, rope.cosine, rope.sine, rows, sequence, heads_ + kv_heads_, head_dim_,
                     qkv_.out());
-  cpu::attention_forward<T>(team, attention, kept.qkv, kept.attended, kept.log_sum_exp,
+  cpu::attention_forward<T>(team, attention, kept.qkv, kept.attended, kept.statistics,
                             scratch.attention_workspace);
   attention_output_.forward(team, kept.attended, scratch.attention, rows);
   cpu::add_rms_norm_forward<T>(team, input, scratch.attention, middle_gain_.value, kept.middle,
@@ -225,9 +225,8 @@ void DecoderLayer<T>::backward_input(cpu::ThreadTeam& team, std::size_t batch, s
                             work.normed_middle, work.middle_gain, rows, hidden_, scratch.sums);
 
   attention_output_.backward_input(team, work.middle_gradient, scratch.attended_gradient, rows);
-  cpu::attention_backward<T>(team, attention, kept.qkv, kept.attended, kept.log_sum_exp,
-                             scratch.attended_gradient, rope.cosine, rope.sine, work.qkv_gradient,
-                             scratch.attention_workspace);
+  cpu::attention_backward<T>(team, attention, kept.qkv, kept.statistics, scratch.attended_gradient,
+                             rope.cosine, rope.sine, work.qkv_gradient, scratch.attention_workspace);
   std::copy_n(kept.attended, rows * attention_output_.in(), work.attended);
   if (qkv_.has_bias()) {
     cpu::column_sum<T>(team, work.qkv_gradient, work.qkv_bias, rows, qkv_.out(), scratch.sums);

@@ -28,7 +28,7 @@ class DecoderLayer {
     float* inverse_rms_of_input;   // [rows]
     T* qkv;                        // [rows, (heads + 2 kv_heads) head_dim], rotated
     T* attended;                   // [rows, heads head_dim]
-    float* log_sum_exp;            // [batch, heads, sequence]
+    float* statistics;             // of the attention, [batch, heads, 2, sequence]
     T* middle;                     // [rows, hidden]: after the attention's residual
     float* inverse_rms_of_middle;  // [rows]
     T* gate_up;                    // [rows, 2 intermediate]

@@ -212,7 +212,7 @@ struct AttentionResult {
 AttentionResult run_attention(ThreadTeam& team, const AttentionShape& shape, Floats qkv,
                               const Floats& weights, const Floats& cosine, const Floats& sine) {
   AttentionResult result{Floats(weights.size()), Floats(qkv.size())};
-  Floats sums(shape.rows() * shape.heads);
+  Floats statistics(shape.statistics());
   const std::size_t bytes = attention_workspace(shape, team.threads());
   std::vector<std::byte> memory(bytes + 64);
   void* begin = memory.data();
@@ -221,9 +221,9 @@ AttentionResult run_attention(ThreadTeam& team, const AttentionShape& shape, Flo
   const std::span workspace(static_cast<std::byte*>(begin), bytes);
   rope_forward(team, qkv.data(), cosine.data(), sine.data(), shape.rows(), shape.sequence,
                shape.heads + shape.kv_heads, shape.head_dim, shape.qkv_columns());
-  attention_forward(team, shape, qkv.data(), result.out.data(), sums.data(), workspace);
-  attention_backward(team, shape, qkv.data(), result.out.data(), sums.data(), weights.data(), cosine.data(),
-                     sine.data(), result.gradient.data(), workspace);
+  attention_forward(team, shape, qkv.data(), result.out.data(), statistics.data(), workspace);
+  attention_backward(team, shape, qkv.data(), statistics.data(), weights.data(), cosine.data(), sine.data(),
+                     result.gradient.data(), workspace);
   return result;
 }
 

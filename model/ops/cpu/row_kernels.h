@@ -30,10 +30,13 @@ struct SgdFactors {
   float weight_decay = 0;
 };
 
-/// The result of one row's softmax.
-struct SoftmaxRow {
-  float log_sum_exp = 0;
-  float inverse_sum = 0;  ///< what the exponentials are to be multiplied with
+/// A block of attention scores, scores[keys, width]: one row a key, one column a query, the first one being
+/// query number `first_query`. A query sees the keys up to its own number.
+struct ScoreBlock {
+  std::size_t keys = 0;
+  std::size_t width = 0;
+  std::size_t first_query = 0;
+  float scale = 1;
 };
 
 template <class T>
@@ -67,9 +70,6 @@ struct RowKernels {
   void (*accumulate)(const T* x, float* sum, std::size_t n);
   /// y[n] = x[n] * factor.
   void (*scale)(const float* x, float factor, T* y, std::size_t n);
-  /// The scalar product of a[n] and b[n].
-  float (*dot)(const T* a, const T* b, std::size_t n);
-
   /// AdamW (Loshchilov and Hutter 2019) in PyTorch's order of operations. `master` is null when the value is
   /// its own master. Clears the gradient.
   void (*adamw)(T* value, float* master, float* gradient, float* first, float* second, std::size_t n,
@@ -78,14 +78,18 @@ struct RowKernels {
   void (*sgd)(T* value, float* master, float* gradient, std::size_t n, const SgdFactors& factors);
 };
 
-/// Loops over float rows that attention has between its products.
+/// What attention does between its products; float at every storage type. The sums over keys are one chain
+/// per query.
 struct SoftmaxKernels {
-  /// scores[i] = exp(scale * (scores[i] - largest)) for i < valid, 0 up to n. Not yet divided by their sum.
-  SoftmaxRow (*softmax)(float* scores, std::size_t valid, std::size_t n, float scale);
-  /// scores[i] becomes the probability p = exp(scale * scores[i] - log_sum_exp), dp[i] the score's gradient
-  /// scale * p * (dp[i] - delta), for i < valid; both 0 up to n.
-  void (*softmax_backward)(float* scores, float* dp, std::size_t valid, std::size_t n, float scale,
-                           float log_sum_exp, float delta);
+  /// scores[keys, width] become exp(scale * (score - largest)), 0 where the query does not see the key; also
+  /// largest_score[width] and inverse_sum[width] = 1 / their sum over the keys.
+  void (*softmax)(const ScoreBlock& block, float* scores, float* largest_score, float* inverse_sum);
+  /// From raw scores[keys, width] and the gradients dp[keys, width] of the probabilities: scores become the
+  /// probabilities, dp the gradients of the raw scores.
+  void (*softmax_backward)(const ScoreBlock& block, float* scores, float* dp, const float* largest_score,
+                           const float* inverse_sum);
+  /// y[n] = x[n] * factors[n]; y may be x.
+  void (*multiply)(const float* x, const float* factors, float* y, std::size_t n);
   /// y[n] = e^x[n], for tests of the exponential that all of these use.
   void (*exponential)(const float* x, float* y, std::size_t n);
 };

@@ -31,7 +31,6 @@ constexpr int parts = static_cast<int>(lane_count) / native_width;
 using NativeFloat [[gnu::vector_size(native_width * 4)]] = float;
 using NativeInt [[gnu::vector_size(native_width * 4)]] = std::int32_t;
 using NativeUnsigned [[gnu::vector_size(native_width * 4)]] = std::uint32_t;
-using NativeShort [[gnu::vector_size(native_width * 2)]] = std::uint16_t;
 
 /// Sixteen floats.
 struct Lanes {
@@ -124,54 +123,117 @@ template <class Function>
     return part;
   });
 }
+[[gnu::always_inline]] inline NativeFloat load_native(const BFloat16* from) {
+#if defined(__AVX512F__)
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
+#elif defined(__AVX2__)
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+#else
+  const __m128i bits = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+  return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), bits));
+#endif
+}
 [[gnu::always_inline]] inline Lanes load(const BFloat16* from) {
-  return make_lanes([&](std::size_t i) {
-    NativeShort bits;
-    std::memcpy(&bits, from + i * native_width, sizeof bits);
-    const NativeUnsigned wide = __builtin_convertvector(bits, NativeUnsigned) << 16;
-    return reinterpret_cast<NativeFloat>(wide);
-  });
+  return make_lanes([&](std::size_t i) { return load_native(from + i * native_width); });
 }
 [[gnu::always_inline]] inline void store(float* to, const Lanes& lanes) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(parts); ++i)
     std::memcpy(to + i * native_width, &lanes.part[i], sizeof lanes.part[i]);
 }
+/// The bits of to_bfloat16 in the upper half of each lane.
+[[gnu::always_inline]] inline NativeInt rounded_to_bfloat16(NativeFloat value) {
+  const auto bits = reinterpret_cast<NativeUnsigned>(value);
+  const NativeUnsigned rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  const NativeUnsigned quiet = bits | 0x400000u;
+  return reinterpret_cast<NativeInt>((value == value ? rounded : quiet));
+}
 /// Rounds as to_bfloat16 does.
 [[gnu::always_inline]] inline void store(BFloat16* to, const Lanes& lanes) {
-  for (std::size_t i = 0; i < static_cast<std::size_t>(parts); ++i) {
-    const auto bits = reinterpret_cast<NativeUnsigned>(lanes.part[i]);
-    const NativeUnsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    const NativeUnsigned quiet = (bits >> 16) | 0x40u;
-    const NativeUnsigned chosen = lanes.part[i] == lanes.part[i] ? rounded : quiet;
-    const NativeShort narrow = __builtin_convertvector(chosen, NativeShort);
-    std::memcpy(static_cast<void*>(to + i * native_width), &narrow, sizeof narrow);
-  }
+  NativeInt bits[parts];
+  for (std::size_t i = 0; i < static_cast<std::size_t>(parts); ++i)
+    bits[i] = rounded_to_bfloat16(lanes.part[i]) >> 16;  // keeps the sign, so that packing saturates nothing
+#if defined(__AVX512F__)
+  const __m256i packed = _mm512_maskz_cvtepi32_epi16(0xffff, (__m512i)bits[0]);
+  std::memcpy(static_cast<void*>(to), &packed, sizeof packed);
+#elif defined(__AVX2__)
+  const __m256i halves = _mm256_packs_epi32((__m256i)bits[0], (__m256i)bits[1]);
+  const __m256i packed = _mm256_permute4x64_epi64(halves, 0xd8);
+  std::memcpy(static_cast<void*>(to), &packed, sizeof packed);
+#else
+  const __m128i packed[2] = {_mm_packs_epi32((__m128i)bits[0], (__m128i)bits[1]),
+                             _mm_packs_epi32((__m128i)bits[2], (__m128i)bits[3])};
+  std::memcpy(static_cast<void*>(to), packed, sizeof packed);
+#endif
 }
 
-/// The sum of the lanes, always by the same tree: lane i + lane i + 8, then + 4, + 2, + 1.
-[[gnu::always_inline]] inline float sum(const Lanes& a) {
-  float lane[lane_count];
-  store(lane, a);
-  for (std::size_t half = lane_count / 2; half > 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) lane[i] += lane[i + half];
-  return lane[0];
+/// Sixteen lanes to one, always by the same tree: lane i with lane i + 8, then + 4, + 2, + 1.
+template <class Combine>
+[[gnu::always_inline]] inline float fold(const Lanes& a, Combine combine) {
+#if defined(__AVX512F__)
+  __m256 half[2];
+  std::memcpy(half, &a.part[0], sizeof half);
+  const __m256 eight = combine(half[0], half[1]);
+  const __m128 four = combine(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#elif defined(__AVX2__)
+  const __m256 eight = combine(a.part[0], a.part[1]);
+  const __m128 four = combine(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#else
+  const __m128 four = combine(combine(a.part[0], a.part[2]), combine(a.part[1], a.part[3]));
+#endif
+  const __m128 two = combine(four, _mm_movehl_ps(four, four));
+  return combine(two, _mm_shuffle_ps(two, two, 1))[0];
 }
-/// The largest lane; not a number counts for nothing unless it is all there is.
+[[gnu::always_inline]] inline float sum(const Lanes& a) {
+  return fold(a, [](auto x, auto y) { return x + y; });
+}
+/// Where lanes are not a number the result is any of the others, or not a number.
 [[gnu::always_inline]] inline float largest(const Lanes& a) {
-  float lane[lane_count];
-  store(lane, a);
-  for (std::size_t half = lane_count / 2; half > 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) lane[i] = lane[i + half] > lane[i] ? lane[i + half] : lane[i];
-  return lane[0];
+  return fold(a, [](auto x, auto y) { return x > y ? x : y; });
+}
+
+/// Copies less than 64 bytes without a call.
+[[gnu::always_inline]] inline void copy_few(void* to, const void* from, std::size_t bytes) {
+  auto* target = static_cast<std::byte*>(to);
+  const auto* source = static_cast<const std::byte*>(from);
+  const auto piece = [&]<std::size_t size>() {
+    if ((bytes & size) == 0) return;
+    std::memcpy(target, source, size);
+    target += size;
+    source += size;
+  };
+  piece.template operator()<32>();
+  piece.template operator()<16>();
+  piece.template operator()<8>();
+  piece.template operator()<4>();
+  piece.template operator()<2>();
+}
+
+// Sixteen set lanes, sixteen that are not, sixteen set ones: read from 16 - n on for the first n lanes, from
+// 32 - n on for all but the first n.
+alignas(64) constexpr std::int32_t lane_masks[3 * lane_count] = {
+    -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //
+    0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,   //
+    -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+
+/// `lanes`, but `other` in the first `count` <= 16 of them.
+[[gnu::always_inline]] inline Lanes replace_first(const Lanes& lanes, std::size_t count, float other) {
+  return make_lanes([&](std::size_t i) {
+    NativeInt set;
+    std::memcpy(&set, lane_masks + 2 * lane_count - count + i * native_width, sizeof set);
+    return set ? lanes.part[i] : NativeFloat{} + other;
+  });
 }
 
 /// Sixteen elements of a row, from element `at` on.
 struct FullLanes {
   std::size_t at;
   template <class T>
-  [[gnu::always_inline]] Lanes load(const T* row, float = 0) const {
+  [[gnu::always_inline]] Lanes load(const T* row) const {
     return cpu::load(row + at);
   }
+  [[gnu::always_inline]] Lanes load(const float* row, float) const { return cpu::load(row + at); }
   template <class T>
   [[gnu::always_inline]] void store(T* row, const Lanes& lanes) const {
     cpu::store(row + at, lanes);
@@ -183,27 +245,61 @@ struct FullLanes {
 struct PartialLanes {
   std::size_t at;
   std::size_t count;
-  /// The lanes that are not there get the value `missing`.
-  template <class T>
-  [[gnu::always_inline]] Lanes load(const T* row, float missing = 0) const {
-    T lane[lane_count];
-    for (std::size_t i = 0; i < lane_count; ++i) lane[i] = from_float<T>(missing);
-    std::memcpy(static_cast<void*>(lane), row + at, count * sizeof(T));
+
+  /// The lanes that are not there are zero.
+  [[gnu::always_inline]] Lanes load(const float* row) const {
+#if defined(__AVX512F__)
+    return Lanes{{_mm512_maskz_loadu_ps(present(), row + at)}};
+#elif defined(__AVX2__)
+    return make_lanes(
+        [&](std::size_t i) { return _mm256_maskload_ps(row + at + i * native_width, (__m256i)mask(i)); });
+#else
+    float lane[lane_count] = {};
+    copy_few(lane, row + at, count * sizeof(float));
+    return cpu::load(lane);
+#endif
+  }
+  [[gnu::always_inline]] Lanes load(const BFloat16* row) const {
+    BFloat16 lane[lane_count] = {};
+    copy_few(lane, row + at, count * sizeof(BFloat16));
     return cpu::load(lane);
   }
-  template <class T>
-  [[gnu::always_inline]] void store(T* row, const Lanes& lanes) const {
-    T lane[lane_count];
+  /// The lanes that are not there have the value `missing`.
+  [[gnu::always_inline]] Lanes load(const float* row, float missing) const {
+    const Lanes loaded = load(row);
+    return make_lanes([&](std::size_t i) { return mask(i) ? loaded.part[i] : NativeFloat{} + missing; });
+  }
+  [[gnu::always_inline]] void store(float* row, const Lanes& lanes) const {
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(row + at, present(), lanes.part[0]);
+#elif defined(__AVX2__)
+    for (std::size_t i = 0; i < static_cast<std::size_t>(parts); ++i)
+      _mm256_maskstore_ps(row + at + i * native_width, (__m256i)mask(i), lanes.part[i]);
+#else
+    float lane[lane_count];
     cpu::store(lane, lanes);
-    std::memcpy(static_cast<void*>(row + at), lane, count * sizeof(T));
+    copy_few(row + at, lane, count * sizeof(float));
+#endif
+  }
+  [[gnu::always_inline]] void store(BFloat16* row, const Lanes& lanes) const {
+    BFloat16 lane[lane_count];
+    cpu::store(lane, lanes);
+    copy_few(row + at, lane, count * sizeof(BFloat16));
   }
   /// Zero in the lanes that are not there: before they go into a sum.
   [[gnu::always_inline]] Lanes valid(const Lanes& lanes) const {
-    float lane[lane_count];
-    cpu::store(lane, lanes);
-    for (std::size_t i = count; i < lane_count; ++i) lane[i] = 0;
-    return cpu::load(lane);
+    return make_lanes([&](std::size_t i) { return mask(i) ? lanes.part[i] : NativeFloat{}; });
   }
+
+ private:
+  [[gnu::always_inline]] NativeInt mask(std::size_t part) const {
+    NativeInt set;
+    std::memcpy(&set, lane_masks + lane_count - count + part * native_width, sizeof set);
+    return set;
+  }
+#if defined(__AVX512F__)
+  [[gnu::always_inline]] __mmask16 present() const { return static_cast<__mmask16>((1u << count) - 1); }
+#endif
 };
 
 /// body(lanes) for all of a row's `count` elements, sixteen at a time; `body` takes FullLanes or

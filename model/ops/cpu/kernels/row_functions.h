@@ -159,11 +159,8 @@ template <class T>
   for_lanes(n, [&](auto at) { at.store(y, at.load(x) * factors); });
 }
 
-template <class T>
-[[gnu::flatten]] float dot(const T* a, const T* b, std::size_t n) {
-  Lanes products = all(0);
-  for_lanes(n, [&](auto at) { products = multiply_add(at.load(a), at.load(b), products); });
-  return sum(products);
+[[gnu::flatten]] inline void multiply(const float* x, const float* factors, float* y, std::size_t n) {
+  for_lanes(n, [&](auto at) { at.store(y, at.load(x) * at.load(factors)); });
 }
 
 template <class T>
@@ -198,28 +195,56 @@ template <class T>
   });
 }
 
-[[gnu::flatten]] inline SoftmaxRow softmax(float* scores, std::size_t valid, std::size_t n, float scale) {
-  const float most = largest_of_row(scores, valid);
-  Lanes sums = all(0);
-  for_lanes(valid, [&](auto at) {
-    const Lanes e = exponential((at.load(scores) - all(most)) * all(scale));
-    at.store(scores, e);
-    sums = sums + at.valid(e);
-  });
-  std::memset(scores + valid, 0, (n - valid) * sizeof(float));
-  const float total = sum(sums);
-  return {most * scale + static_cast<float>(std::log(static_cast<double>(total))), 1.0f / total};
+/// Calls body(row, hidden) for each row of a score block, where the first `hidden` lanes, from lane `at` on,
+/// are queries that come before this row's key.
+template <class Body>
+[[gnu::always_inline]] inline void for_keys(const ScoreBlock& block, std::size_t at, Body&& body) {
+  const std::size_t seen_by_all = block.keys < block.first_query ? block.keys : block.first_query;
+  std::size_t key = 0;
+  for (; key < seen_by_all; ++key) body(key * block.width, std::size_t{0});
+  for (; key < block.keys; ++key) {
+    const std::size_t earlier = key - block.first_query;  // queries before this key
+    body(key * block.width, earlier < at ? 0 : earlier - at < lane_count ? earlier - at : lane_count);
+  }
 }
 
-[[gnu::flatten]] inline void softmax_backward(float* scores, float* dp, std::size_t valid, std::size_t n,
-                                              float scale, float log_sum_exp, float delta) {
-  for_lanes(valid, [&](auto at) {
-    const Lanes p = exponential(at.load(scores) * all(scale) - all(log_sum_exp));
-    at.store(scores, p);
-    at.store(dp, (at.load(dp) - all(delta)) * (p * all(scale)));
+[[gnu::flatten]] inline void softmax(const ScoreBlock& block, float* scores, float* largest_score,
+                                     float* inverse_sum) {
+  for_lanes(block.width, [&](auto at) {
+    constexpr float none = -INFINITY;
+    Lanes most = all(none);
+    for_keys(block, at.at, [&](std::size_t row, std::size_t hidden) {
+      most = larger(most, replace_first(at.load(scores + row), hidden, none));
+    });
+    Lanes total = all(0);
+    for_keys(block, at.at, [&](std::size_t row, std::size_t hidden) {
+      const Lanes e = exponential((at.load(scores + row) - most) * all(block.scale));
+      const Lanes seen = replace_first(e, hidden, 0);
+      at.store(scores + row, seen);
+      total = total + seen;
+    });
+    at.store(largest_score, most);
+    at.store(inverse_sum, all(1.0f) / total);
   });
-  std::memset(scores + valid, 0, (n - valid) * sizeof(float));
-  std::memset(dp + valid, 0, (n - valid) * sizeof(float));
+}
+
+[[gnu::flatten]] inline void softmax_backward(const ScoreBlock& block, float* scores, float* dp,
+                                              const float* largest_score, const float* inverse_sum) {
+  for_lanes(block.width, [&](auto at) {
+    const Lanes most = at.load(largest_score);
+    const Lanes factor = at.load(inverse_sum);
+    Lanes delta = all(0);
+    for_keys(block, at.at, [&](std::size_t row, std::size_t hidden) {
+      const Lanes e = exponential((at.load(scores + row) - most) * all(block.scale));
+      const Lanes p = replace_first(e, hidden, 0) * factor;
+      at.store(scores + row, p);
+      delta = multiply_add(p, at.load(dp + row), delta);
+    });
+    for_keys(block, at.at, [&](std::size_t row, std::size_t) {
+      const Lanes p = at.load(scores + row);
+      at.store(dp + row, (at.load(dp + row) - delta) * (p * all(block.scale)));
+    });
+  });
 }
 
 [[gnu::flatten]] inline void exponential_row(const float* x, float* y, std::size_t n) {
@@ -239,12 +264,13 @@ constexpr RowKernels<T> row_kernels_of_level{
     .add = add<T>,
     .accumulate = accumulate<T>,
     .scale = scale_row<T>,
-    .dot = dot<T>,
     .adamw = adamw<T>,
     .sgd = sgd<T>,
 };
-constexpr SoftmaxKernels softmax_kernels_of_level{
-    .softmax = softmax, .softmax_backward = softmax_backward, .exponential = exponential_row};
+constexpr SoftmaxKernels softmax_kernels_of_level{.softmax = softmax,
+                                                  .softmax_backward = softmax_backward,
+                                                  .multiply = multiply,
+                                                  .exponential = exponential_row};
 
 }  // namespace
 }  // namespace weft::cpu
