@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <cstdio>
+#include <typeinfo>
 
+#include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/launch/supervisor.h"
 #include "weft/scheduling/schedule.h"
@@ -100,6 +102,18 @@ void show_start(const NanotronConfig& config, const Schedule& schedule,
   }
 }
 
+int train_as_rank(const LoadedConfig& loaded, const TrainArguments& arguments) {
+  save_on_usr1();
+  try {
+    run_trainer(loaded.config, options_of(arguments, loaded));
+    return 0;
+  } catch (const Error& e) {
+    // The trainer throws a plain Error for what the launcher has heard already and will say itself.
+    if (typeid(e) == typeid(Error)) return 1;
+    throw;
+  }
+}
+
 int train_in_threads(const LoadedConfig& loaded, const TrainArguments& arguments) {
   stop_on_signals();
   save_on_usr1();
@@ -129,11 +143,7 @@ int train(const TrainArguments& arguments, const std::vector<std::string>& comma
   }
   log::start(level_of(config.logging.log_level), "");
   const bool threads = config.pipeline_parallel.transport == TransportChoice::inproc;
-  if (!threads && rank_environment()) {
-    save_on_usr1();
-    run_trainer(config, options_of(arguments, loaded));
-    return 0;
-  }
+  if (!threads && rank_environment()) return train_as_rank(loaded, arguments);
   const Schedule schedule = schedule_of(config);
   check_training(config, options_of(arguments, loaded));
   for (const std::string& notice : loaded.notices) log::warning(notice);

@@ -129,6 +129,15 @@ TEST_F(RollTest, BlamesNobodyAfterTheLauncherItselfWasStopped) {
   EXPECT_TRUE(judge(start_ + 111s));
 }
 
+TEST_F(RollTest, NamesTheFirstLineThatDiffers) {
+  roll_.join(0, {{"configuration", "a: 1\nb:\n  c: 2\n  d: 3\n"}}, start_);
+  EXPECT_EQ(roll_.objection(1, 3, {{"configuration", "a: 1\nb:\n  c: 25\n  d: 3\n"}}).value(),
+            "its configuration is 'c: 25', rank 0's configuration is 'c: 2'; all ranks must have the same");
+  EXPECT_THAT(roll_.objection(1, 3, {{"configuration", "a: 1\nb:\n  c: 2\n"}}).value(),
+              HasSubstr("is '', rank 0's configuration is 'd: 3'"));
+  EXPECT_FALSE(roll_.objection(1, 3, {{"configuration", "a: 1\nb:\n  c: 2\n  d: 3\n"}}));
+}
+
 TEST_F(RollTest, DoesNotWatchARankThatIsDone) {
   join_all();
   for (std::uint32_t rank = 0; rank < 3; ++rank) roll_.finish(rank);

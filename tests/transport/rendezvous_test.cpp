@@ -175,6 +175,14 @@ TEST(Rendezvous, RefusesARankOfAnotherBuildAndNamesBoth) {
   EXPECT_THAT(event.what, HasSubstr("xyz"));
 }
 
+TEST(Rendezvous, ComparesWholeConfigurations) {
+  TestRun run(2);
+  const std::string large(1 << 20, 'y');
+  const ControlClient first(run.environment(0), {{"configuration", large + "1"}});
+  EXPECT_THROW(ControlClient(run.environment(1), {{"configuration", large + "2"}}), TransportError);
+  const ControlClient second(run.environment(1), {{"configuration", large + "1"}});
+}
+
 TEST(Rendezvous, RefusesASecondProcessOfOneRankAndKeepsTheFirst) {
   TestRun run(2);
   const auto first = run.join(0);

@@ -14,6 +14,24 @@ std::string spell(std::chrono::milliseconds span) {
   return fmt::format("{} ms", span.count());
 }
 
+namespace {
+
+/// The first lines that two texts do not share, each cut to what fits a message.
+std::pair<std::string, std::string> first_difference(std::string_view a, std::string_view b) {
+  constexpr std::size_t longest = 120;
+  const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+  const std::size_t before = a.substr(0, static_cast<std::size_t>(differ)).rfind('\n');
+  const std::size_t start = before == std::string_view::npos ? 0 : before + 1;
+  const auto line = [&](std::string_view text) {
+    text.remove_prefix(std::min(start, text.size()));
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    return std::string(text.substr(0, std::min(text.find('\n'), longest)));
+  };
+  return {line(a), line(b)};
+}
+
+}  // namespace
+
 std::optional<std::string> Roll::objection(std::uint32_t rank, std::uint32_t world_size,
                                            const std::vector<CommonFact>& facts) const {
   if (rank >= ranks_.size() || world_size != ranks_.size()) {
@@ -27,8 +45,9 @@ std::optional<std::string> Roll::objection(std::uint32_t rank, std::uint32_t wor
     if (theirs.size() != facts.size()) return fmt::format("it is another program than rank {}'s", other);
     for (std::size_t i = 0; i < facts.size(); ++i) {
       if (facts[i].name == theirs[i].name && facts[i].value == theirs[i].value) continue;
+      const auto [own, other_own] = first_difference(facts[i].value, theirs[i].value);
       return fmt::format("its {} is '{}', rank {}'s {} is '{}'; all ranks must have the same", facts[i].name,
-                         facts[i].value, other, theirs[i].name, theirs[i].value);
+                         own, other, theirs[i].name, other_own);
     }
     break;  // all others agree with this one
   }

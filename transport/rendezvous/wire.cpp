@@ -29,7 +29,7 @@ Digest hmac(std::span<const std::byte> key, std::span<const std::byte> data) {
 std::size_t most_payload(Type type, std::uint32_t world_size) {
   switch (type) {
     case Type::hello:
-      return 4096;
+      return kMostHelloBytes;
     case Type::address:
       return 12 + kMostAddressBytes;
     case Type::heartbeat:

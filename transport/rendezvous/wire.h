@@ -30,6 +30,8 @@ inline constexpr std::size_t kAnswerBytes = 8 + 32 + 32;
 inline constexpr std::size_t kProofBytes = 32;
 inline constexpr std::size_t kHeaderBytes = 16;
 inline constexpr std::size_t kMostAddressBytes = 64 * 1024;
+inline constexpr std::size_t kMostHelloBytes =
+    2 * 1024 * 1024;  // a whole configuration may be among the facts
 inline constexpr std::size_t kMostWordsBytes = 8 * 1024;
 inline constexpr std::size_t kDoingBytes = 120;
 
