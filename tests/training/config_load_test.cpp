@@ -205,6 +205,8 @@ TEST(ConfigErrors, RefuseWhatCannotBeHonoured) {
       {"data_stages.0.data.dataset=text", "data_stages.0.data.dataset: 'text' names no data"},
       {"data_stages.0.data.dataset={token_file: x, token_size_in_bytes: 3}",
        "token_size_in_bytes: 3 is not known; allowed: 2, 4"},
+      {"data_stages.0.data.dataset={dataset_folder: [a, b], dataset_weights: [1]}",
+       "dataset_weights: does not hold one weight per folder"},
       {"optimizer.optimizer_factory.name=adamw", "'adamw' is not known, did you mean 'adamW'?"},
       {"optimizer.optimizer_factory.adam_beta1=1", "allowed: a number from 0 and below 1"},
       {"optimizer.learning_rate_scheduler.learning_rate=.nan",

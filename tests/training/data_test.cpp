@@ -178,7 +178,7 @@ TEST(TokenFile, HoldsTokensOfTwoOrFourBytesInOrder) {
     EXPECT_EQ(file.sample_count(), 2U);
     EXPECT_THAT(read(file, 0, 3), ElementsAre(1, 2, 300));
     EXPECT_THAT(read(file, 1, 3), ElementsAre(4, 5, 60000));
-    file.check_tokens();
+    file.check();
   }
 }
 
@@ -207,7 +207,7 @@ TEST(TokenFile, IsRefusedWithTheOffsetOfWhatIsWrong) {
               HasSubstr("odd has 5 bytes, no multiple of 2: the last token starts at offset 4"));
   const std::string four = folder.write("four", little_endian({1, 2, 0x80000000, 3}, 4));
   const TokenFile file(four, 4, 2, 100, false, 1);
-  EXPECT_THAT(error_of([&] { file.check_tokens(); }),
+  EXPECT_THAT(error_of([&] { file.check(); }),
               HasSubstr("four holds token 2147483648 at offset 8, outside the vocabulary of 100"));
   EXPECT_THAT(error_of([&] { (void)read(file, 1, 2); }), HasSubstr("at offset 8"));
   EXPECT_THAT(error_of([&] { (void)read(file, 2, 2); }), HasSubstr("ends at offset 16, sample 2 is wanted"));

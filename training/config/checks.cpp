@@ -151,6 +151,14 @@ class Checker {
                                                    : 2;
     if (size != 2 && size != 4)
       fail(path + ".token_size_in_bytes", fmt::format("{} is not known", size), "2, 4");
+    if (nanoset != nullptr && nanoset->dataset_folder.empty())
+      fail(path + ".dataset_folder", "names no folder");
+    const std::int64_t vocab_size = config_.model.model_config.vocab_size;
+    if (nanoset != nullptr && nanoset->vocab_size.value_or(vocab_size) != vocab_size) {
+      fail(path + ".vocab_size",
+           fmt::format("{} differs from model.model_config.vocab_size {}", *nanoset->vocab_size, vocab_size),
+           fmt::format("null, {}", vocab_size));
+    }
     if (nanoset != nullptr && !nanoset->dataset_weights.empty() &&
         nanoset->dataset_weights.size() != nanoset->dataset_folder.size()) {
       fail(path + ".dataset_weights", "does not hold one weight per folder",

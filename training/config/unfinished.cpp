@@ -16,7 +16,6 @@ void refuse_unfinished(const NanotronConfig& config, const ConfigSources& source
   refuse_recompute(config, sources);
   refuse_given_weights(config, sources);
   refuse_evaluation(config, sources);
-  refuse_nanosets(config, sources);
 }
 
 void refuse_checkpoints(const NanotronConfig& config, const ConfigSources& sources) {
@@ -48,14 +47,6 @@ void refuse_given_weights(const NanotronConfig& config, const ConfigSources& sou
 void refuse_evaluation(const NanotronConfig& config, const ConfigSources& sources) {
   refuse(config.tokens.val_check_interval > 0, sources, "tokens.val_check_interval",
          "weft does not evaluate between steps yet", "-1");
-}
-
-void refuse_nanosets(const NanotronConfig& config, const ConfigSources& sources) {
-  for (std::size_t i = 0; i < config.data_stages.size(); ++i) {
-    const std::string path = "data_stages." + std::to_string(i) + ".data.dataset.dataset_folder";
-    refuse(std::holds_alternative<NanosetConfig>(config.data_stages[i].data.dataset), sources, path,
-           "weft does not read nanosets yet", "null, text_files, token_file");
-  }
 }
 
 }  // namespace weft

@@ -13,6 +13,5 @@ void refuse_bfloat16(const NanotronConfig& config, const ConfigSources& sources)
 void refuse_recompute(const NanotronConfig& config, const ConfigSources& sources);
 void refuse_given_weights(const NanotronConfig& config, const ConfigSources& sources);
 void refuse_evaluation(const NanotronConfig& config, const ConfigSources& sources);
-void refuse_nanosets(const NanotronConfig& config, const ConfigSources& sources);
 
 }  // namespace weft

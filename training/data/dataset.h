@@ -17,6 +17,8 @@ class Dataset {
   [[nodiscard]] virtual std::uint64_t sample_count() const = 0;
   /// Writes sample n, sequence_length + 1 token ids. Throws Error for a token outside the vocabulary.
   virtual void read(std::uint64_t n, std::span<std::int32_t> tokens) const = 0;
+  /// Reads everything once where tokens can be wrong. Throws as read() does.
+  virtual void check() const {}
 };
 
 }  // namespace weft

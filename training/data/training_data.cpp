@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "weft/training/data/nanoset.h"
 #include "weft/training/data/random_tokens.h"
 #include "weft/training/data/text_files.h"
 #include "weft/training/data/token_file.h"
@@ -27,14 +28,16 @@ class Opener {
   std::unique_ptr<Dataset> operator()(const TextFilesConfig& c) const {
     return std::make_unique<TextFiles>(find_text_files(c.text_files), window_, c.shuffle, seed_);
   }
-  std::unique_ptr<Dataset> operator()(const TokenFileConfig& c) const { return token_file(c); }
-  std::unique_ptr<Dataset> operator()(const NanosetConfig&) const {
-    throw Error("weft does not read nanosets yet");  // refuse_nanosets comes first
-  }
-
-  [[nodiscard]] std::unique_ptr<TokenFile> token_file(const TokenFileConfig& c) const {
+  std::unique_ptr<Dataset> operator()(const TokenFileConfig& c) const {
     const auto token_bytes = static_cast<std::uint64_t>(c.token_size_in_bytes);
     return std::make_unique<TokenFile>(c.token_file, token_bytes, window_, vocab_size_, c.shuffle, seed_);
+  }
+  std::unique_ptr<Dataset> operator()(const NanosetConfig& c) const {
+    std::vector<DsFolder> folders;
+    for (const std::string& folder : c.dataset_folder) {
+      folders.emplace_back(folder, c.token_size_in_bytes, window_, vocab_size_);
+    }
+    return std::make_unique<Nanoset>(std::move(folders), c.dataset_weights, seed_);
   }
 
  private:
@@ -77,7 +80,7 @@ TrainingData::TrainingData(const NanotronConfig& config, const ConfigSources& so
                                      dataset->sample_count(), config.tokens.sequence_length + 1, needed),
                          fmt::format("at most {} steps", dataset->sample_count() / samples_per_step_));
     }
-    stages_.push_back({static_cast<std::uint64_t>(stage.start_training_step), std::move(dataset)});
+    stages_.push_back({static_cast<std::uint64_t>(stage.start_training_step), i, std::move(dataset)});
   }
   std::sort(stages_.begin(), stages_.end(),
             [](const Stage& a, const Stage& b) { return a.first_step < b.first_step; });
@@ -91,14 +94,14 @@ void TrainingData::read(std::uint64_t step, std::uint64_t i, std::span<std::int3
   stage.dataset->read((step - stage.first_step) * samples_per_step_ + i, tokens);
 }
 
-void check_training_data(const NanotronConfig& config, const ConfigSources& sources) {
-  const TrainingData opened(config, sources);
-  for (std::size_t i = 0; i < config.data_stages.size(); ++i) {
-    const DataConfig& data = config.data_stages[i].data;
-    if (const auto* file = std::get_if<TokenFileConfig>(&data.dataset)) {
-      with_place(sources, i, [&] { Opener(config, data).token_file(*file)->check_tokens(); });
-    }
+void TrainingData::check(const ConfigSources& sources) const {
+  for (const Stage& stage : stages_) {
+    with_place(sources, stage.number, [&] { stage.dataset->check(); });
   }
+}
+
+void check_training_data(const NanotronConfig& config, const ConfigSources& sources) {
+  TrainingData(config, sources).check(sources);
 }
 
 }  // namespace weft

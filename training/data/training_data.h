@@ -20,20 +20,24 @@ class TrainingData {
   /// samples.
   explicit TrainingData(const NanotronConfig& config, const ConfigSources& sources = {});
 
+  /// Reads all data once, so that a token outside the vocabulary is found before anything starts. Throws
+  /// ConfigError.
+  void check(const ConfigSources& sources) const;
+
   /// Writes sample `i` of `step` (from 1), sequence_length + 1 token ids. Throws Error.
   void read(std::uint64_t step, std::uint64_t i, std::span<std::int32_t> tokens) const;
 
  private:
   struct Stage {
     std::uint64_t first_step;
+    std::size_t number;  // in data_stages
     std::unique_ptr<Dataset> dataset;
   };
   std::vector<Stage> stages_;  // by first step
   std::uint64_t samples_per_step_;
 };
 
-/// Opens everything that TrainingData opens and reads whole token files, so that a token outside the
-/// vocabulary is found before anything starts. Throws ConfigError.
+/// Opens all data and reads token files once. Throws ConfigError.
 void check_training_data(const NanotronConfig& config, const ConfigSources& sources);
 
 }  // namespace weft
