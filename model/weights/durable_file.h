@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,6 +56,11 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
 /// Puts `text` into the file `path`: a reader sees the old content or the new, never a part. Throws
 /// CheckpointError.
 void replace_file(const std::filesystem::path& path, std::string_view text);
+
+/// Makes the folder `path` with what `fill` writes into the folder it is given: `path` is complete or absent.
+/// Throws CheckpointError when `path` exists and is not an empty folder, and whatever `fill` throws.
+void write_folder(const std::filesystem::path& path,
+                  const std::function<void(const std::filesystem::path&)>& fill);
 
 /// The name of the sibling under which `path` is written until it is complete; different in every process.
 [[nodiscard]] std::filesystem::path temporary_sibling(const std::filesystem::path& path);

@@ -39,9 +39,9 @@ void remove_checkpoint(const std::filesystem::path& checkpoint) {
   remove_folder(hidden);
 }
 
-Manifest make_manifest(const std::filesystem::path& checkpoints, const TrainingPosition& position,
-                       std::span<const RankFiles> ranks) {
-  Manifest manifest{position, 1, {}, {}};
+Manifest make_manifest(const TrainingPosition& position, std::span<const RankFiles> ranks,
+                       std::uint64_t save_number) {
+  Manifest manifest{position, save_number, {}, {}};
   std::vector<std::string> lines;
   for (const auto& rank : ranks) {
     manifest.files.insert(manifest.files.end(), rank.files.begin(), rank.files.end());
@@ -50,9 +50,14 @@ Manifest make_manifest(const std::filesystem::path& checkpoints, const TrainingP
   std::sort(manifest.files.begin(), manifest.files.end(),
             [](const CheckpointFile& a, const CheckpointFile& b) { return a.record.name < b.record.name; });
   manifest.weights_sha256 = weights_sha256(std::move(lines));
-  for (const auto& other : list_checkpoints(checkpoints).found)
-    manifest.save_number = std::max(manifest.save_number, other.manifest.save_number + 1);
   return manifest;
+}
+
+std::uint64_t next_save_number(const std::filesystem::path& checkpoints) {
+  std::uint64_t next = 1;
+  for (const auto& other : list_checkpoints(checkpoints).found)
+    next = std::max(next, other.manifest.save_number + 1);
+  return next;
 }
 
 void check_complete(const std::filesystem::path& folder, const Manifest& manifest) {
@@ -87,22 +92,27 @@ std::filesystem::path temporary_folder(const std::filesystem::path& checkpoints,
   return checkpoints / fmt::format("{}{}-{}", temporary_prefix, checkpoint_name(step), attempt);
 }
 
+void seal_checkpoint(const std::filesystem::path& folder, const TrainingPosition& position,
+                     std::span<const RankFiles> ranks, std::uint64_t save_number,
+                     const CheckpointProbe& probe) {
+  const Manifest manifest = make_manifest(position, ranks, save_number);
+  check_complete(folder, manifest);
+  DurableFile file(folder / Manifest::file_name);
+  file.write(to_json(manifest));
+  file.finish();
+  reached(probe, "manifest written");
+  if (read_manifest(folder) != manifest)
+    throw CheckpointError((folder / Manifest::file_name).string() +
+                          ": reads back another text than was written");
+  sync_folder(folder);
+  reached(probe, "folder flushed");
+}
+
 std::filesystem::path commit_checkpoint(const std::filesystem::path& checkpoints,
                                         const std::filesystem::path& temporary,
                                         const TrainingPosition& position, std::span<const RankFiles> ranks,
                                         const CheckpointProbe& probe) {
-  const Manifest manifest = make_manifest(checkpoints, position, ranks);
-  check_complete(temporary, manifest);
-  DurableFile file(temporary / Manifest::file_name);
-  file.write(to_json(manifest));
-  file.finish();
-  reached(probe, "manifest written");
-  if (read_manifest(temporary) != manifest)
-    throw CheckpointError((temporary / Manifest::file_name).string() +
-                          ": reads back another text than was written");
-  sync_folder(temporary);
-  reached(probe, "folder flushed");
-
+  seal_checkpoint(temporary, position, ranks, next_save_number(checkpoints), probe);
   auto target = checkpoints / checkpoint_name(position.step);
   swap_in(temporary, target);
   sync_folder(checkpoints.parent_path());  // the folder of checkpoints itself may be new

@@ -29,9 +29,15 @@ inline constexpr std::string_view latest_name = "latest";
 [[nodiscard]] std::filesystem::path temporary_folder(const std::filesystem::path& checkpoints,
                                                      std::uint64_t step, std::string_view attempt);
 
-/// Rank 0, once all ranks' files are durable: checks that they are all there, writes the manifest, makes the
-/// checkpoint visible and moves `latest`. One of the same step is replaced in one step. Returns the
-/// checkpoint's folder. Throws CheckpointError; whatever was valid before still is.
+/// Makes a folder that holds these files a checkpoint: checks that they are all there, writes the manifest
+/// and flushes the folder. The first half of commit_checkpoint. Throws CheckpointError.
+void seal_checkpoint(const std::filesystem::path& folder, const TrainingPosition& position,
+                     std::span<const RankFiles> ranks, std::uint64_t save_number,
+                     const CheckpointProbe& probe = {});
+
+/// Rank 0, once all ranks' files are durable: seals the checkpoint, makes it visible and moves `latest`. One
+/// of the same step is replaced in one step. Returns the checkpoint's folder. Throws CheckpointError;
+/// whatever was valid before still is.
 std::filesystem::path commit_checkpoint(const std::filesystem::path& checkpoints,
                                         const std::filesystem::path& temporary,
                                         const TrainingPosition& position, std::span<const RankFiles> ranks,

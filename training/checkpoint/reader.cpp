@@ -67,6 +67,13 @@ CheckpointReader::CheckpointReader(std::filesystem::path checkpoint)
   sort_unique(state_, path_.string());
 }
 
+const StoredTensor& CheckpointReader::weight(const std::string& name) const {
+  Wanted wanted(path_);
+  const auto* found = wanted.find_in(weights_, name);
+  wanted.require_all();
+  return *found;
+}
+
 void CheckpointReader::require_model(const std::vector<std::string>& parameter_names) const {
   std::vector<std::string> present;
   for (const auto* tensor : weights_) present.push_back(tensor->name);

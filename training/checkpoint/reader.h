@@ -29,6 +29,9 @@ class CheckpointReader {
   [[nodiscard]] std::span<const StoredTensor* const> weights() const noexcept { return weights_; }
   [[nodiscard]] std::span<const StoredTensor* const> state() const noexcept { return state_; }
 
+  /// The weight of that name. Throws CheckpointError when there is none.
+  [[nodiscard]] const StoredTensor& weight(const std::string& name) const;
+
   /// Throws CheckpointError, listing what is missing and unexpected, unless the weights are those of a model
   /// with these parameters (all of them, of all ranks; second uses of tied weights left out).
   void require_model(const std::vector<std::string>& parameter_names) const;

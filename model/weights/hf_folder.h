@@ -1,0 +1,65 @@
+#pragma once
+// A Llama in a folder as Hugging Face's transformers writes it: config.json and safetensors, one file or
+// shards.
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/actors/stage.h"
+#include "weft/model/weights/hf_config.h"
+#include "weft/model/weights/safetensors.h"
+
+namespace weft {
+
+/// A tensor that a Llama has: Hugging Face's name and its shape.
+struct LlamaTensor {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+};
+
+/// All tensors of the model, in its order; a tied head is left out.
+[[nodiscard]] std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config);
+
+/// Such a folder, open for reading: its configuration is understood and its tensors are exactly the model's.
+/// Tensors are read when they are asked for, so every rank reads its own share.
+class HfFolder {
+ public:
+  /// Throws CheckpointError, naming the file and what is wrong: see parse_hf_config and parse_safetensors; an
+  /// index that does not fit its files; missing or unexpected tensors; other shapes; types other than F32,
+  /// BF16 and F16; a stored head of a tied model that differs from the embedding. Stored rotary frequencies
+  /// of old files are passed over.
+  explicit HfFolder(std::filesystem::path folder);
+
+  [[nodiscard]] const HfConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const std::string& config_text() const noexcept { return config_text_; }
+  /// The model's tensors, in its order.
+  [[nodiscard]] std::span<const StoredTensor* const> tensors() const noexcept { return tensors_; }
+
+  /// Fills one rank's parameters, converted to their types (load_parameter.h); a second use of a tied weight
+  /// gets the first one's values. Throws CheckpointError for a parameter that the model does not have.
+  void load(std::span<Parameter* const> parameters) const;
+
+ private:
+  void open_files();
+  void open_shards(const std::filesystem::path& index);
+  void arrange();
+  [[nodiscard]] const StoredTensor* find(std::string_view name) const noexcept;
+
+  std::filesystem::path folder_;
+  std::string config_text_;
+  HfConfig config_;
+  std::vector<SafetensorsFile> files_;
+  std::vector<const StoredTensor*> by_name_;
+  std::vector<const StoredTensor*> tensors_;
+};
+
+/// Writes config.json and the tensors, in their order, in files of at most `shard_bytes` (a larger tensor has
+/// a file of its own), with an index if there are several. The folder is complete or absent: it must not
+/// exist yet, or be empty. Throws CheckpointError.
+void write_hf_folder(const std::filesystem::path& folder, std::string_view config_text,
+                     std::span<const StoredTensor> tensors, std::uint64_t shard_bytes = 5'000'000'000);
+
+}  // namespace weft
