@@ -121,9 +121,7 @@ class Pipeline::ProcessBackend final : public Backend {
 class Pipeline::ThreadBackend final : public Backend {
  public:
   explicit ThreadBackend(PipelineConfig given)
-      : Backend(std::move(given)),
-        ranks_(plan.schedule.ranks),
-        threads_(plan.schedule.ranks) {
+      : Backend(std::move(given)), ranks_(plan.schedule.ranks), threads_(plan.schedule.ranks) {
     runner_ = std::thread([this] {
       try {
         threads_.run([this](std::uint32_t rank, Transport& transport) { serve(rank, transport); });

@@ -40,11 +40,12 @@ struct StepReport {
 struct RankOptions {
   std::optional<double>
       clip_gradient;  ///< largest 2-norm; gradients are scaled by min(1, clip / (norm + 1e-6))
-  // Questions that are answered once a step and put into the report, so that all ranks act on the same answer.
+  // Questions that are answered once a step and put into the report, so that all ranks act on the same
+  // answer.
   std::function<bool()> stop_requested;   ///< asked on rank 0
   std::function<bool()> save_requested;   ///< asked on rank 0
   std::function<bool()> background_done;  ///< asked on every rank: has work beside the steps ended here?
-  Nanoseconds spin = 20'000;             ///< look for messages so long before blocking
+  Nanoseconds spin = 20'000;              ///< look for messages so long before blocking
   /// The policy of one rank; empty for the schedule's own. It is wrapped so that W stays in micro-batch
   /// order.
   std::function<std::unique_ptr<Policy>(const Schedule&, std::uint32_t rank)> policy;

@@ -16,8 +16,8 @@ Task<void> StageActor::run_step(std::uint64_t step, Phase phase, BatchSource& da
   while (!finished()) {
     view_.set_now(mailbox_.loop().now());
     const Decision decision = policy_->choose(view_);
-    if (const Op* op = decision.op()) {
-      co_await issue(*op);
+    if (decision.op() != nullptr) {
+      co_await issue(decision);
     } else {
       describe_wait();
       co_await mailbox_.next(decision.deadline());
@@ -25,7 +25,8 @@ Task<void> StageActor::run_step(std::uint64_t step, Phase phase, BatchSource& da
   }
 }
 
-Task<void> StageActor::issue(Op op) {
+Task<void> StageActor::issue(Decision decision) {
+  const Op op = *decision.op();
   if (!view_.inputs_ready(op))
     throw ScheduleError(
         fmt::format("rank {}: the policy names {} whose inputs are not there", rank_, to_string(op)));
@@ -38,6 +39,7 @@ Task<void> StageActor::issue(Op op) {
   const Nanoseconds start = mailbox_.loop().now();
   if (observer_) observer_->working(ops_done_, op);
   view_.mark_issued(op);
+  if (decision.holds_weight()) view_.mark_held(op.stage, op.microbatch);
   switch (op.kind) {
     case OpKind::forward:
       co_await forward(at, op.microbatch);
@@ -188,6 +190,12 @@ void StageActor::begin_step(std::uint64_t step, Phase phase, BatchSource& data) 
   record_.first_start = record_.last_end = 0;
   record_.peak_in_flight = 0;
   record_.peak_activation_bytes = 0;
+}
+
+void StageActor::trace_update(Nanoseconds start, Nanoseconds end) {
+  if (events_)
+    events_->push_back(
+        {start, end, Op{}, rank_, static_cast<std::uint32_t>(step_), TraceKind::update, Phase::train});
 }
 
 void StageActor::hold(std::uint64_t bytes) noexcept {

@@ -52,6 +52,8 @@ class StageActor {
   [[nodiscard]] const StepRecord& record() const noexcept { return record_; }
   /// From now on events are appended to `events` (null: no longer).
   void trace(std::vector<TraceEvent>* events) noexcept { events_ = events; }
+  /// Adds the update of the current step to the trace.
+  void trace_update(Nanoseconds start, Nanoseconds end);
   void observe(ActorObserver* observer) noexcept { observer_ = observer; }
 
  private:
@@ -69,7 +71,7 @@ class StageActor {
 
   void begin_step(std::uint64_t step, Phase phase, BatchSource& data);
   [[nodiscard]] bool finished() const noexcept { return ops_left_ == 0; }
-  Task<void> issue(Op op);
+  Task<void> issue(Decision decision);
   Task<void> forward(LocalStage& local, std::uint32_t microbatch);
   Task<void> backward_input(LocalStage& local, std::uint32_t microbatch);
   Task<void> backward_weight(LocalStage& local, std::uint32_t microbatch);
