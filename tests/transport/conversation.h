@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,10 @@ namespace weft::test {
 /// Ends a test's body with a message, also in threads and child processes where EXPECT does not reach.
 void require(bool condition, const std::string& what);
 
-/// Byte `i` of message `number` from rank `from`.
-std::byte pattern(std::uint32_t from, std::uint32_t number, std::size_t i);
+/// The payload of message `number` from rank `from`: repeats after so odd a length that a chunk in the wrong
+/// place shows. Made of memcpy and memcmp, which sanitizers do not slow down.
+void fill_payload(std::span<std::byte> payload, std::uint32_t from, std::uint32_t number);
+bool is_payload(std::span<const std::byte> payload, std::uint32_t from, std::uint32_t number);
 
 /// Sends `sizes[k]` bytes as message k to every other rank.
 class Conversation final : public MessageSink {

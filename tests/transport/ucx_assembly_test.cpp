@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "weft/base/error.h"
@@ -39,18 +40,18 @@ struct Chunk {
 };
 
 std::vector<Chunk> chunks_of(std::uint32_t sequence, std::uint64_t bytes) {
+  std::vector<std::byte> payload(bytes);
+  test::fill_payload(payload, sender, sequence);
   std::vector<Chunk> chunks;
   MessageHeader header = test::numbered(sequence, bytes);
   header.sequence = sequence;
-  std::uint64_t offset = 0;
-  do {
-    Chunk chunk;
+  for (std::uint64_t offset = 0; offset < bytes || header.chunk == 0; offset += chunk_size) {
+    const auto part = std::span(payload).subspan(offset, std::min(chunk_size, bytes - offset));
+    Chunk chunk{{}, {part.begin(), part.end()}};
     encode(header, chunk.header);
-    for (; offset < bytes && chunk.data.size() < chunk_size; ++offset)
-      chunk.data.push_back(test::pattern(sender, sequence, offset));
     chunks.push_back(std::move(chunk));
     ++header.chunk;
-  } while (offset < bytes);
+  }
   return chunks;
 }
 
@@ -69,8 +70,7 @@ class UcxAssembly : public testing::Test {
   void expect_payload(std::uint32_t sequence, std::uint64_t bytes) {
     ASSERT_EQ(arrival.header.sequence, sequence);
     ASSERT_EQ(arrival.header.payload_bytes, bytes);
-    for (std::uint64_t i = 0; i < bytes; ++i)
-      ASSERT_EQ(arrival.payload[i], test::pattern(sender, sequence, i)) << i;
+    ASSERT_TRUE(test::is_payload({arrival.payload, bytes}, sender, sequence));
   }
 
   Sink sink;
