@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <ostream>
 #include <thread>
 
 #include "weft/base/error.h"
@@ -20,6 +21,8 @@ using Sizes = std::vector<std::size_t>;
 struct Fabric {
   std::string name;
   std::function<std::string(std::uint32_t ranks, const Sizes& sizes)> converse;
+
+  friend void PrintTo(const Fabric& fabric, std::ostream* out) { *out << fabric.name; }
 };
 
 std::string over_threads(std::uint32_t ranks, const Sizes& sizes) {
