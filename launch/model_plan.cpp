@@ -5,13 +5,11 @@
 
 #include "weft/actors/pipeline_plan.h"
 #include "weft/training/config/partition.h"
-#include "weft/training/config/schedule_key.h"
+#include "weft/training/configured_schedule.h"
 #include "weft/training/llama.h"
 
 namespace weft {
 namespace {
-
-std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
 Nanoseconds scaled(Nanoseconds cost, double factor) {
   return static_cast<Nanoseconds>(static_cast<double>(cost) * factor);
@@ -67,12 +65,7 @@ std::vector<MemoryColumn> memory_columns(const PipelinePlan& plan) {
 }  // namespace
 
 Plan plan_of_model(const NanotronConfig& config, const std::vector<double>& cost) {
-  ScheduleRequest request;
-  request.schedule = config.pipeline_parallel.schedule;
-  request.ranks = u32(config.parallelism.pp);
-  request.chunks = u32(stages_per_rank(config));
-  request.microbatches = u32(config.tokens.batch_accumulation_per_replica);
-  Schedule schedule = make_schedule(request);
+  Schedule schedule = configured_schedule(config);
   const std::vector<std::int64_t> layers = layers_per_stage(config, schedule.stage_count);
 
   SimulationSettings settings =

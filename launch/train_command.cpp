@@ -10,9 +10,8 @@
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/launch/supervisor.h"
-#include "weft/scheduling/schedule.h"
 #include "weft/training/config/load.h"
-#include "weft/training/config/schedule_key.h"
+#include "weft/training/configured_schedule.h"
 #include "weft/training/llama.h"
 #include "weft/training/trainer.h"
 #include "weft/transport/rendezvous/rank_environment.h"
@@ -44,15 +43,6 @@ void stop_on_signals() {
     on_signal(
         number, [](int which) { told_to_stop = which; }, static_cast<int>(SA_RESETHAND) | SA_RESTART);
   }
-}
-
-Schedule schedule_of(const NanotronConfig& config) {
-  ScheduleRequest request;
-  request.schedule = config.pipeline_parallel.schedule;
-  request.ranks = static_cast<std::uint32_t>(config.parallelism.pp);
-  request.chunks = static_cast<std::uint32_t>(stages_per_rank(config));
-  request.microbatches = static_cast<std::uint32_t>(config.tokens.batch_accumulation_per_replica);
-  return make_schedule(request);
 }
 
 log::Level level_of(LogLevel level) {
@@ -144,7 +134,7 @@ int train(const TrainArguments& arguments, const std::vector<std::string>& comma
   log::start(level_of(config.logging.log_level), "");
   const bool threads = config.pipeline_parallel.transport == TransportChoice::inproc;
   if (!threads && rank_environment()) return train_as_rank(loaded, arguments);
-  const Schedule schedule = schedule_of(config);
+  const Schedule schedule = configured_schedule(config);
   check_training(config, options_of(arguments, loaded));
   for (const std::string& notice : loaded.notices) log::warning(notice);
   if (arguments.dry_run) {

@@ -11,9 +11,15 @@ namespace {
 RopeScaling rope_scaling(const RopeScalingConfig& config) {
   RopeScaling scaling;
   switch (config.rope_type) {
-    case RopeScalingType::none: scaling.type = RopeType::standard; break;
-    case RopeScalingType::linear: scaling.type = RopeType::linear; break;
-    case RopeScalingType::llama3: scaling.type = RopeType::llama3; break;
+    case RopeScalingType::none:
+      scaling.type = RopeType::standard;
+      break;
+    case RopeScalingType::linear:
+      scaling.type = RopeType::linear;
+      break;
+    case RopeScalingType::llama3:
+      scaling.type = RopeType::llama3;
+      break;
   }
   scaling.factor = config.factor;
   scaling.low_freq_factor = config.low_freq_factor;

@@ -1,5 +1,6 @@
 #pragma once
-// Descriptions of what is trained: the model and the optimizer of a configuration. Each rank makes only its own part of them.
+// Descriptions of what is trained: the model and the optimizer of a configuration. Each rank makes only its
+// own part of them.
 #include <cstdint>
 #include <vector>
 

@@ -52,6 +52,7 @@ std::string to_json_line(const StepMetrics& m) {
   add("step_ms", number(m.step_ms));
   add("tokens_per_sec", number(m.tokens_per_sec));
   add("model_tflops", number(m.model_tflops));
+  if (m.val_loss) add("val_loss", number(*m.val_loss));
   add("bubble", list(m.bubble));
   add("peak_in_flight", list(m.peak_in_flight));
   add("peak_activation_bytes", list(m.peak_activation_bytes));

@@ -2,6 +2,7 @@
 // metrics.jsonl: one JSON object a step.
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct StepMetrics {
   std::uint64_t tokens = 0;  ///< in all so far
   double step_ms = 0;
   double tokens_per_sec = 0;
-  double model_tflops = 0;  ///< model FLOPs per second of all ranks together, in 10^12
+  std::optional<double> val_loss;  ///< of the evaluation after this step, where there was one
+  double model_tflops = 0;         ///< model FLOPs per second of all ranks together, in 10^12
   // One value a rank, in rank order.
   std::vector<double> bubble;
   std::vector<std::uint32_t> peak_in_flight;

@@ -9,10 +9,12 @@
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/model/weights/durable_file.h"
+#include "weft/model/weights/hf_config.h"
 #include "weft/model/weights/weights_hash.h"
 #include "weft/training/checkpoint/commit.h"
 #include "weft/training/checkpoint/find.h"
 #include "weft/training/config/load.h"
+#include "weft/training/given_weights.h"
 #include "weft/training/learning_rate.h"
 
 namespace weft {
@@ -71,7 +73,9 @@ RankTrainer::RankTrainer(const TrainingSetup& setup, std::uint32_t rank, Transpo
     : setup_(setup),
       rank_(rank, setup.plan, setup.stages, setup.optimizer, transport,
             rank_options(setup, spin, [this] { return !saving_ || writer_->ready(); })) {
-  if (has_first_stage() || has_last_stage()) {
+  load_given_weights(setup.config, rank_.parameters());
+  if (setup.config.model.init_method.path) rank_.parameters_changed();
+  if (has_first_stage() || has_last_stage() || setup.config.tokens.val_check_interval > 0) {
     data_.emplace(setup.config, setup.options.sources);
     batches_.emplace(setup.config, *data_);
   }
@@ -99,7 +103,9 @@ RunResult RankTrainer::run() {
     NoBatches nothing;
     const StepReport& report = rank_.train(step, batches_ ? static_cast<BatchSource&>(*batches_) : nothing);
     result.steps = step;
-    if (log_) log_->step(step, report, rank_.optimizer().learning_rate(step), now_ns() - began);
+    const Nanoseconds time = now_ns() - began;
+    const std::optional<double> validation = evaluate(step);
+    if (log_) log_->step(step, report, rank_.optimizer().learning_rate(step), time, validation);
     after_step(step, report);
     if (report.stop_requested) {
       result.exit_reason = "stopped";
@@ -133,9 +139,20 @@ void RankTrainer::open_folder() {
   attempt_ = told.substr(0, told.find('\n'));
   path_ = told.substr(told.find('\n') + 1);
   if (setup_.one_process_per_rank || rank_.rank() == 0)
-    log::start(level_of(setup_.config.logging.log_level),
-               setup_.one_process_per_rank ? fmt::format("rank {}", rank_.rank()) : std::string(),
-               log_file(path_, rank_.rank()).string());
+    log::start(level_of(setup_.config.logging.log_level), "", log_file(path_, rank_.rank()).string());
+}
+
+// No barrier: a rank goes through its forward ops and on to the next step.
+std::optional<double> RankTrainer::evaluate(std::uint64_t step) {
+  const std::int64_t interval = setup_.config.tokens.val_check_interval;
+  if (interval <= 0 || step % static_cast<std::uint64_t>(interval) != 0) return std::nullopt;
+  const std::uint64_t batches = data_->validation_batches(step);
+  double sum = 0;
+  for (std::uint64_t batch = 0; batch < batches; ++batch) {
+    batches_->begin_validation(step, batch);
+    sum += rank_.evaluate(++passes_, *batches_);
+  }
+  return sum / static_cast<double>(batches);
 }
 
 void RankTrainer::after_step(std::uint64_t step, const StepReport& report) {
@@ -182,7 +199,7 @@ void RankTrainer::begin_save(std::uint64_t step) {
   const auto folder = checkpoints_folder(path_, setup_.config);
   writer_->start(temporary_folder(folder, step, attempt_));
   saving_ = true;
-  saving_step_ = step;
+  saved_step_ = step;
 }
 
 void RankTrainer::end_save() {
@@ -194,13 +211,12 @@ void RankTrainer::end_save() {
     std::vector<RankFiles> files;
     for (const std::string& text : texts) files.push_back(rank_files_from_text(text));
     const auto folder = checkpoints_folder(path_, setup_.config);
-    const auto saved = commit_checkpoint(folder, temporary_folder(folder, saving_step_, attempt_),
-                                         position(saving_step_), files);
+    const auto saved = commit_checkpoint(folder, temporary_folder(folder, saved_step_, attempt_),
+                                         position(saved_step_), files);
     if (setup_.config.checkpoints.keep_last)
       keep_last(folder, static_cast<std::uint64_t>(*setup_.config.checkpoints.keep_last));
-    log::info(fmt::format("saved step {} in {}", saving_step_, saved.string()));
+    log::info(fmt::format("saved step {} in {}", saved_step_, saved.string()));
   }
-  saved_step_ = saving_step_;
 }
 
 TrainingPosition RankTrainer::position(std::uint64_t step) const {
@@ -228,6 +244,8 @@ TrainingPosition RankTrainer::position(std::uint64_t step) const {
   position.learning_rate = step == 0 ? 0 : learning_rate(config, step);
   position.seed = config.general.seed;
   position.config = to_yaml(config);
+  position.model = to_hf_config(
+      Llama(config).config(), static_cast<std::uint32_t>(config.model.model_config.max_position_embeddings));
   return position;
 }
 

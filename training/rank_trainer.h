@@ -40,6 +40,7 @@ class RankTrainer {
  private:
   void open_folder();
   void resume();
+  std::optional<double> evaluate(std::uint64_t step);
   void after_step(std::uint64_t step, const StepReport& report);
   void begin_save(std::uint64_t step);
   void end_save();
@@ -60,8 +61,8 @@ class RankTrainer {
   std::unique_ptr<SnapshotWriter> writer_;
   bool saving_ = false;
   std::uint64_t first_step_ = 1;
-  std::uint64_t saving_step_ = 0;
-  std::uint64_t saved_step_ = UINT64_MAX;
+  std::uint64_t passes_ = 0;               // evaluations so far
+  std::uint64_t saved_step_ = UINT64_MAX;  // of the last checkpoint begun or resumed from
   std::string attempt_;
   std::vector<TraceEvent> events_;
 };

@@ -1,5 +1,7 @@
 #include "weft/training/step_log.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 
 #include "weft/model/weights/durable_file.h"
@@ -30,7 +32,8 @@ StepLog::StepLog(const NanotronConfig& config, const std::filesystem::path& run,
     : impl_(std::make_unique<Impl>(config, run, steps_done)) {}
 StepLog::~StepLog() = default;
 
-void StepLog::step(std::uint64_t step, const StepReport& report, double learning_rate, Nanoseconds time) {
+void StepLog::step(std::uint64_t step, const StepReport& report, double learning_rate, Nanoseconds time,
+                   std::optional<double> validation_loss) {
   const double seconds = static_cast<double>(time) * 1e-9;
   const auto tokens = static_cast<std::uint64_t>(impl_->config.tokens.samples_per_step() *
                                                  impl_->config.tokens.sequence_length);
@@ -43,6 +46,7 @@ void StepLog::step(std::uint64_t step, const StepReport& report, double learning
   line.step_ms = seconds * 1e3;
   line.tokens_per_sec = static_cast<double>(tokens) / seconds;
   line.model_tflops = step_flops(impl_->config) / seconds * 1e-12;
+  line.val_loss = validation_loss;
   line.bubble.clear();
   line.peak_in_flight.clear();
   line.peak_activation_bytes.clear();
@@ -54,6 +58,8 @@ void StepLog::step(std::uint64_t step, const StepReport& report, double learning
   impl_->metrics.write(line);
   impl_->tensorboard.write(line);
   impl_->console.step(line);
+  if (validation_loss)
+    impl_->console.say(fmt::format("validation after iteration {}: loss {:.4f}", step, *validation_loss));
 }
 
 void StepLog::finish(const RunOutcome& outcome) {

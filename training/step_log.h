@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "weft/actors/rank.h"
@@ -28,7 +29,8 @@ class StepLog {
   ~StepLog();
 
   /// One training step that took `time`. Throws Error when the disk is full.
-  void step(std::uint64_t step, const StepReport& report, double learning_rate, Nanoseconds time);
+  void step(std::uint64_t step, const StepReport& report, double learning_rate, Nanoseconds time,
+            std::optional<double> validation_loss);
   /// The end: result.json, and the hash as the console's last line.
   void finish(const RunOutcome& outcome);
 

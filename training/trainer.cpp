@@ -9,29 +9,15 @@
 #include "weft/actors/rank_threads.h"
 #include "weft/base/error.h"
 #include "weft/model/ops/cpu/cpu_level.h"
-#include "weft/scheduling/schedule.h"
 #include "weft/training/config/checks.h"
 #include "weft/training/config/load.h"
 #include "weft/training/config/partition.h"
-#include "weft/training/config/schedule_key.h"
+#include "weft/training/configured_schedule.h"
 #include "weft/training/data/training_data.h"
 #include "weft/training/rank_trainer.h"
 
 namespace weft {
 namespace {
-
-Schedule schedule_of(const NanotronConfig& config, const ConfigSources& sources) {
-  ScheduleRequest request;
-  request.schedule = config.pipeline_parallel.schedule;
-  request.ranks = static_cast<std::uint32_t>(config.parallelism.pp);
-  request.chunks = static_cast<std::uint32_t>(stages_per_rank(config));
-  request.microbatches = static_cast<std::uint32_t>(config.tokens.batch_accumulation_per_replica);
-  try {
-    return make_schedule(request);
-  } catch (const ScheduleError& e) {
-    throw config_error(sources.find("pipeline_parallel.schedule"), "pipeline_parallel.schedule", e.what());
-  }
-}
 
 int threads_per_rank(const NanotronConfig& config, std::uint32_t ranks_here) {
   if (config.pipeline_parallel.threads) return static_cast<int>(*config.pipeline_parallel.threads);
@@ -42,7 +28,7 @@ int threads_per_rank(const NanotronConfig& config, std::uint32_t ranks_here) {
 
 void check_training(const NanotronConfig& config, const TrainerOptions& options) {
   check_config(config, options.sources);
-  const Schedule schedule = schedule_of(config, options.sources);
+  const Schedule schedule = configured_schedule(config, options.sources);
   static_cast<void>(layers_per_stage(config, schedule.stage_count, options.sources));
   check_training_data(config, options.sources);
   RunFolderRequest folder;
@@ -61,7 +47,7 @@ Trainer::Trainer(const NanotronConfig& config, const Llama& model, const Optimiz
 RunResult Trainer::fit() {
   check_training(config_, options_);
   const auto environment = rank_environment();
-  Schedule schedule = schedule_of(config_, options_.sources);
+  Schedule schedule = configured_schedule(config_, options_.sources);
   if (environment && environment->world_size != schedule.ranks)
     throw ConfigError(
         fmt::format("parallelism.pp: {} ranks are configured, {} were launched; allowed: the same number",

@@ -9,7 +9,6 @@
 #include "weft/training/config/partition.h"
 #include "weft/training/config/schedule_key.h"
 #include "weft/training/config/schema.h"
-#include "weft/training/config/unfinished.h"
 
 namespace weft {
 namespace {
@@ -181,7 +180,6 @@ void check_together(const NanotronConfig& config, const ConfigSources& sources) 
   check.tokens();
   check.data_stages();
   check.optimizer();
-  refuse_unfinished(config, sources);
 }
 
 void check_config(const NanotronConfig& config, const ConfigSources& sources) {

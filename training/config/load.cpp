@@ -7,6 +7,7 @@
 #include "weft/training/config/schema.h"
 #include "weft/training/config/yaml_reader.h"
 #include "weft/training/config/yaml_writer.h"
+#include "weft/training/given_weights.h"
 
 namespace weft {
 
@@ -25,6 +26,7 @@ LoadedConfig parse_config(const std::string& text, const std::string& name,
   loaded.sources.add("", start);
   schema::Reading reading{loaded.sources, loaded.notices};
   schema::read_table(tree, "", schema::table_of(loaded.config), reading);
+  adopt_given_architecture(loaded.config, loaded.sources, loaded.notices);
   check_together(loaded.config, loaded.sources);
   return loaded;
 }

@@ -42,6 +42,7 @@ struct PipelineParallelConfig {
   PartitionConfig partition;
   TransportChoice transport = TransportChoice::automatic;
   std::optional<std::int64_t> threads;  ///< per rank; none = cores of the host / ranks on it
+  std::optional<std::int64_t> max_in_flight;  ///< most (stage, micro-batch) pairs a rank holds; none = the schedule's peak
   bool operator==(const PipelineParallelConfig&) const = default;
 };
 
@@ -129,7 +130,8 @@ struct RandomTokensConfig {
 
 /// Bytes of text files as tokens.
 struct TextFilesConfig {
-  std::vector<std::string> text_files;  ///< paths or globs
+  std::vector<std::string> text_files;        ///< paths or globs
+  std::vector<std::string> validation_files;  ///< for evaluation; empty = the last 5 % of text_files
   bool shuffle = true;
   bool operator==(const TextFilesConfig&) const = default;
 };
@@ -214,7 +216,7 @@ struct CheckpointsConfig {
   std::string checkpoints_path = "checkpoints";  ///< relative to the run's folder
   std::optional<std::int64_t> checkpoint_interval;
   bool save_initial_state = false;
-  bool save_final_state = false;
+  bool save_final_state = true;
   std::optional<std::int64_t> keep_last;
   std::optional<std::string> resume_checkpoint_path;
   bool load_lr_scheduler = true;

@@ -75,6 +75,7 @@ Table pipeline_parallel(PipelineParallelConfig& c) {
                                          {"ucx", TransportChoice::ucx},
                                          {"inproc", TransportChoice::inproc}})},
       {"threads", integer_or_auto(c.threads, {1, most_threads})},
+      {"max_in_flight", integer_or_auto(c.max_in_flight, {1, most_samples})},
   };
 }
 

@@ -17,6 +17,7 @@ constexpr std::int64_t largest_integer = std::numeric_limits<std::int64_t>::max(
 Table alternative(TextFilesConfig& c) {
   return {
       {"text_files", texts(c.text_files), required},
+      {"validation_files", texts(c.validation_files)},
       {"shuffle", boolean(c.shuffle)},
   };
 }

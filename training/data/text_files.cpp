@@ -80,7 +80,7 @@ std::vector<std::string> find_text_files(const std::vector<std::string>& pattern
 }
 
 TextFiles::TextFiles(const std::vector<std::string>& paths, std::uint64_t window, bool shuffle,
-                     std::uint64_t seed)
+                     std::uint64_t seed, TextPart part)
     : shuffle_(shuffle), seed_(seed) {
   std::uint64_t bytes = 0;
   for (const std::string& path : paths) {
@@ -94,12 +94,17 @@ TextFiles::TextFiles(const std::vector<std::string>& paths, std::uint64_t window
         "{} hold {} bytes, one sample needs sequence_length + 1 = {}",
         paths.size() == 1 ? paths.front() : fmt::format("the {} text files", paths.size()), bytes, window));
   }
+  if (part == TextPart::all) return;
+  const std::uint64_t held_out = std::max<std::uint64_t>(1, windows_ / 20);
+  if (held_out == windows_) throw Error("the text files hold one sample, an evaluation needs one more");
+  first_ = part == TextPart::training ? 0 : windows_ - held_out;
+  windows_ = part == TextPart::training ? windows_ - held_out : held_out;
 }
 
 void TextFiles::read(std::uint64_t n, std::span<std::int32_t> tokens) const {
   const std::uint64_t place = n % windows_;
   const std::uint64_t window = shuffle_ ? Permutation(seed_, n / windows_, windows_).at(place) : place;
-  std::uint64_t start = window * tokens.size();
+  std::uint64_t start = (first_ + window) * tokens.size();
   auto file = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), start) - ends_.begin());
   start -= file == 0 ? 0 : ends_[file - 1];
   for (std::size_t done = 0; done < tokens.size(); ++file, start = 0) {

@@ -22,7 +22,7 @@ TokenBatches::Side TokenBatches::make_side(std::size_t first_token) const {
     side.tensors.emplace_back(Tensor(Buffer::borrowed(start, tokens * sizeof(std::int32_t)), DType::int32,
                                      Shape{micro_batch_size_, sequence_length_}));
   }
-  side.holds_step.assign(microbatches_, 0);
+  side.holds.assign(microbatches_, 0);
   return side;
 }
 
@@ -30,13 +30,17 @@ const TensorList& TokenBatches::inputs(std::uint32_t microbatch) { return fill(i
 const TensorList& TokenBatches::targets(std::uint32_t microbatch) { return fill(targets_, microbatch); }
 
 const TensorList& TokenBatches::fill(Side& side, std::uint32_t microbatch) {
-  if (side.holds_step[microbatch] == step_) return side.tensors[microbatch];
+  if (side.holds[microbatch] == begun_) return side.tensors[microbatch];
   auto* out = side.tensors[microbatch][0].as<std::int32_t>();
   for (std::uint32_t i = 0; i < micro_batch_size_; ++i) {
-    data_.read(step_, std::uint64_t{microbatch} * micro_batch_size_ + i, sample_);
+    const std::uint64_t sample = std::uint64_t{microbatch} * micro_batch_size_ + i;
+    if (validation_)
+      data_.read_validation(step_, batch_, sample, sample_);
+    else
+      data_.read(step_, sample, sample_);
     out = std::copy_n(sample_.begin() + static_cast<std::ptrdiff_t>(side.first_token), sequence_length_, out);
   }
-  side.holds_step[microbatch] = step_;
+  side.holds[microbatch] = begun_;
   return side.tensors[microbatch];
 }
 

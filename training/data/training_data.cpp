@@ -20,13 +20,16 @@ class Opener {
   Opener(const NanotronConfig& config, const DataConfig& data)
       : window_(static_cast<std::uint64_t>(config.tokens.sequence_length) + 1),
         vocab_size_(static_cast<std::uint64_t>(config.model.model_config.vocab_size)),
-        seed_(static_cast<std::uint64_t>(data.seed)) {}
+        seed_(static_cast<std::uint64_t>(data.seed)),
+        evaluates_(config.tokens.val_check_interval > 0) {}
 
   std::unique_ptr<Dataset> operator()(const RandomTokensConfig&) const {
     return std::make_unique<RandomTokens>(seed_, static_cast<std::uint32_t>(vocab_size_));
   }
   std::unique_ptr<Dataset> operator()(const TextFilesConfig& c) const {
-    return std::make_unique<TextFiles>(find_text_files(c.text_files), window_, c.shuffle, seed_);
+    const bool splits = evaluates_ && c.validation_files.empty();
+    return std::make_unique<TextFiles>(find_text_files(c.text_files), window_, c.shuffle, seed_,
+                                       splits ? TextPart::training : TextPart::all);
   }
   std::unique_ptr<Dataset> operator()(const TokenFileConfig& c) const {
     const auto token_bytes = static_cast<std::uint64_t>(c.token_size_in_bytes);
@@ -44,7 +47,27 @@ class Opener {
   std::uint64_t window_;
   std::uint64_t vocab_size_;
   std::uint64_t seed_;
+  bool evaluates_;
 };
+
+/// Opens what is held out for evaluation, and says how many samples that is; random tokens have no end.
+std::pair<std::unique_ptr<Dataset>, std::uint64_t> open_validation(const NanotronConfig& config,
+                                                                   const DataConfig& data) {
+  const auto window = static_cast<std::uint64_t>(config.tokens.sequence_length) + 1;
+  const auto seed = static_cast<std::uint64_t>(data.seed);
+  if (const auto* text = std::get_if<TextFilesConfig>(&data.dataset)) {
+    const bool own = !text->validation_files.empty();
+    auto files = std::make_unique<TextFiles>(find_text_files(own ? text->validation_files : text->text_files),
+                                             window, false, seed, own ? TextPart::all : TextPart::validation);
+    const std::uint64_t count = files->window_count();
+    return {std::move(files), count};
+  }
+  if (std::holds_alternative<RandomTokensConfig>(data.dataset))
+    return {std::make_unique<RandomTokens>(~seed,
+                                           static_cast<std::uint32_t>(config.model.model_config.vocab_size)),
+            static_cast<std::uint64_t>(config.tokens.samples_per_step())};
+  throw Error("an evaluation (tokens.val_check_interval) needs text_files or null");
+}
 
 /// Steps that the stage serves.
 std::int64_t steps_of(const NanotronConfig& config, const DataStageConfig& stage) {
@@ -80,17 +103,43 @@ TrainingData::TrainingData(const NanotronConfig& config, const ConfigSources& so
                                      dataset->sample_count(), config.tokens.sequence_length + 1, needed),
                          fmt::format("at most {} steps", dataset->sample_count() / samples_per_step_));
     }
-    stages_.push_back({static_cast<std::uint64_t>(stage.start_training_step), i, std::move(dataset)});
+    Stage opened{static_cast<std::uint64_t>(stage.start_training_step), i, std::move(dataset), nullptr, 0};
+    if (config.tokens.val_check_interval > 0)
+      with_place(sources, i, [&] {
+        auto [validation, samples] = open_validation(config, stage.data);
+        opened.validation = std::move(validation);
+        opened.validation_batches = samples / samples_per_step_;
+        if (opened.validation_batches == 0)
+          throw Error(fmt::format("{} samples are held out for evaluation, one batch needs {}", samples,
+                                  samples_per_step_));
+        if (config.tokens.limit_val_batches > 0)
+          opened.validation_batches = std::min(opened.validation_batches,
+                                               static_cast<std::uint64_t>(config.tokens.limit_val_batches));
+      });
+    stages_.push_back(std::move(opened));
   }
   std::sort(stages_.begin(), stages_.end(),
             [](const Stage& a, const Stage& b) { return a.first_step < b.first_step; });
 }
 
-void TrainingData::read(std::uint64_t step, std::uint64_t i, std::span<std::int32_t> tokens) const {
+const TrainingData::Stage& TrainingData::stage_of(std::uint64_t step) const {
   const auto next = std::find_if(stages_.begin(), stages_.end(),
                                  [&](const Stage& stage) { return stage.first_step > step; });
   if (next == stages_.begin()) throw Error(fmt::format("no data stage serves step {}", step));
-  const Stage& stage = *std::prev(next);
+  return *std::prev(next);
+}
+
+std::uint64_t TrainingData::validation_batches(std::uint64_t step) const {
+  return stage_of(step).validation_batches;
+}
+
+void TrainingData::read_validation(std::uint64_t step, std::uint64_t batch, std::uint64_t i,
+                                   std::span<std::int32_t> tokens) const {
+  stage_of(step).validation->read(batch * samples_per_step_ + i, tokens);
+}
+
+void TrainingData::read(std::uint64_t step, std::uint64_t i, std::span<std::int32_t> tokens) const {
+  const Stage& stage = stage_of(step);
   stage.dataset->read((step - stage.first_step) * samples_per_step_ + i, tokens);
 }
 

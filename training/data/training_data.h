@@ -27,12 +27,22 @@ class TrainingData {
   /// Writes sample `i` of `step` (from 1), sequence_length + 1 token ids. Throws Error.
   void read(std::uint64_t step, std::uint64_t i, std::span<std::int32_t> tokens) const;
 
+  /// Batches (of a step's size) that an evaluation after `step` goes through: all of the held-out data, at
+  /// most tokens.limit_val_batches where that is set; 0 when the configuration asks for no evaluation.
+  [[nodiscard]] std::uint64_t validation_batches(std::uint64_t step) const;
+  /// Writes sample `i` of validation batch `batch`, the same at every evaluation. Throws Error.
+  void read_validation(std::uint64_t step, std::uint64_t batch, std::uint64_t i,
+                       std::span<std::int32_t> tokens) const;
+
  private:
   struct Stage {
     std::uint64_t first_step;
     std::size_t number;  // in data_stages
     std::unique_ptr<Dataset> dataset;
+    std::unique_ptr<Dataset> validation;  // null without evaluation
+    std::uint64_t validation_batches = 0;
   };
+  [[nodiscard]] const Stage& stage_of(std::uint64_t step) const;
   std::vector<Stage> stages_;  // by first step
   std::uint64_t samples_per_step_;
 };

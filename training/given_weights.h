@@ -1,0 +1,23 @@
+#pragma once
+// `model.init_method.path`: training that starts from a Hugging Face folder.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weft/actors/stage.h"
+#include "weft/training/config/nanotron_config.h"
+#include "weft/training/config/source.h"
+
+namespace weft {
+
+/// Where init_method.path is set, takes the architecture from that folder's config.json. A model_config that
+/// says something else is named in `notices`, once. Throws ConfigError, naming the key, when the folder
+/// cannot be used.
+void adopt_given_architecture(NanotronConfig& config, const ConfigSources& sources,
+                              std::vector<std::string>& notices);
+
+/// Fills one rank's parameters from init_method.path; does nothing where it is not set. Throws
+/// CheckpointError.
+void load_given_weights(const NanotronConfig& config, std::span<Parameter* const> parameters);
+
+}  // namespace weft
