@@ -8,6 +8,7 @@
 #include <span>
 
 #include "weft/base/error.h"
+#include "weft/launch/checkpoint_command.h"
 #include "weft/launch/doctor.h"
 #include "weft/launch/flag_names.h"
 #include "weft/launch/launch_command.h"
@@ -32,6 +33,8 @@ class CommandLine {
   void add_plan();
   void add_check();
   void add_launch();
+  void add_convert();
+  void add_checkpoint();
   void add_doctor();
   void add_version();
   [[nodiscard]] std::vector<std::string> commands() const;
@@ -43,6 +46,8 @@ class CommandLine {
   PlanArguments plan_;
   CheckArguments check_;
   LaunchArguments launch_;
+  ConvertArguments convert_;
+  CheckpointArguments checkpoint_;
 };
 
 /// A flag of the command line and the key it stands for.
@@ -93,6 +98,8 @@ CommandLine::CommandLine() {
   add_plan();
   add_check();
   add_launch();
+  add_convert();
+  add_checkpoint();
   add_doctor();
   add_version();
 }
@@ -174,6 +181,33 @@ void CommandLine::add_launch() {
       ->capture_default_str();
   command->add_option("program", launch_.program, "The program and its arguments, after --")->required();
   actions_[command] = [this] { return launch_program(launch_); };
+}
+
+void CommandLine::add_convert() {
+  CLI::App* command =
+      app_.add_subcommand("convert", "Llama weights between Hugging Face folders and weft's checkpoints");
+  command->add_option("direction", convert_.direction, "hf-to-weft or weft-to-hf")
+      ->required()
+      ->check(CLI::IsMember({"hf-to-weft", "weft-to-hf"}));
+  command->add_option("source", convert_.source, "A folder; of checkpoints: its newest valid one")
+      ->required();
+  command->add_option("target", convert_.target, "A folder that does not exist or is empty")->required();
+  actions_[command] = [this] {
+    convert_weights(convert_);
+    return 0;
+  };
+}
+
+void CommandLine::add_checkpoint() {
+  CLI::App* command = app_.add_subcommand("checkpoint", "Lists, verifies, hashes or compares checkpoints");
+  command->add_option("action", checkpoint_.action, "list, verify, hash or diff")
+      ->required()
+      ->check(CLI::IsMember({"list", "verify", "hash", "diff"}));
+  command
+      ->add_option("path", checkpoint_.paths,
+                   "A checkpoint, or a folder of them: its newest valid one; two for diff")
+      ->required();
+  actions_[command] = [this] { return examine_checkpoint(checkpoint_); };
 }
 
 void CommandLine::add_doctor() {

@@ -97,6 +97,8 @@ RunResult RankTrainer::run() {
   if (setup_.options.trace) rank_.actor().trace(&events_);
   if (config.checkpoints.save_initial_state && first_step_ == 1) begin_save(0);
 
+  if (first_step_ > last_step && rank_.rank() == 0)
+    log::info(fmt::format("all {} steps are done already", last_step));
   for (std::uint64_t step = first_step_; step <= last_step; ++step) {
     const Nanoseconds began = now_ns();
     if (batches_) batches_->begin_step(step);
