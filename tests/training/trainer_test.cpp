@@ -1,0 +1,345 @@
+// Whole trainings in this process: the golden Llamas, the same bits for everything that may vary, resume,
+// evaluation, traces.
+#include "weft/training/trainer.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "weft/base/error.h"
+#include "weft/model/weights/safetensors.h"
+#include "weft/scheduling/schedule.h"
+#include "weft/scheduling/trace_analysis.h"
+#include "weft/scheduling/weight_turns.h"
+#include "weft/training/checkpoint/reader.h"
+#include "weft/training/config/load.h"
+#include "weft/training/configured_schedule.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+json read_json(const fs::path& path) { return json::parse(std::ifstream(path)); }
+
+std::vector<json> read_lines(const fs::path& path) {
+  std::vector<json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+class TrainerTest : public testing::Test {
+ protected:
+  TrainerTest() {
+    std::string name = (fs::temp_directory_path() / "weft_trainer_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~TrainerTest() override { fs::remove_all(folder_); }
+
+  // A Llama that trains in milliseconds, with changes of the form `--set`.
+  NanotronConfig tiny(const std::vector<std::string>& changes = {}) {
+    const std::string text =
+        "general: {run: tiny, seed: 7}\n"
+        "parallelism: {dp: 1, pp: 1, tp: 1}\n"
+        "model:\n"
+        "  dtype: float32\n"
+        "  init_method: {std: 0.1}\n"
+        "  model_config: {is_llama_config: true, vocab_size: 32, hidden_size: 16, intermediate_size: 24, "
+        "num_hidden_layers: 8,"
+        " num_attention_heads: 2, num_key_value_heads: 1, tie_word_embeddings: true}\n"
+        "tokens: {sequence_length: 8, train_steps: 4, micro_batch_size: 2, batch_accumulation_per_replica: "
+        "8}\n"
+        "data_stages: [{name: random, start_training_step: 1, data: {seed: 3, dataset: null}}]\n"
+        "optimizer:\n"
+        "  optimizer_factory: {name: adamW, adam_beta1: 0.9, adam_beta2: 0.95, adam_eps: 1e-8}\n"
+        "  learning_rate_scheduler: {learning_rate: 0.01, lr_warmup_steps: 1, lr_warmup_style: linear, "
+        "lr_decay_style: cosine,"
+        " lr_decay_steps: 20, min_decay_lr: 0.001}\n"
+        "  weight_decay: 0.01\n"
+        "  clip_grad: 1.0\n"
+        "logging: {iteration_step_info_interval: 1000, log_level: warning}\n"
+        "checkpoints: {save_final_state: false}\n";
+    return with(text, changes);
+  }
+  static NanotronConfig with(const std::string& text, const std::vector<std::string>& changes) {
+    std::vector<ConfigOverride> overrides;
+    for (const std::string& change : changes) overrides.push_back(set_override(change));
+    return parse_config(text, "test.yaml", overrides).config;
+  }
+
+  struct Run {
+    RunResult result;
+    std::vector<json> metrics;
+    // What must be the same bits.
+    [[nodiscard]] std::string bits() const {
+      std::string all;
+      for (const json& line : metrics) all += line["loss"].dump() + " " + line["grad_norm"].dump() + "\n";
+      return all + result.weights_sha256;
+    }
+  };
+  Run train(const NanotronConfig& config, TrainerOptions options = {}) {
+    if (!options.run_dir) options.run_dir = (folder_ / fmt::format("run{}", ++runs_)).string();
+    const Llama model(config);
+    const auto optimizer = configured_optimizer(config);
+    Run run;
+    testing::internal::CaptureStdout();
+    try {
+      run.result = Trainer(config, model, *optimizer, options).fit();
+    } catch (...) {
+      testing::internal::GetCapturedStdout();
+      throw;
+    }
+    testing::internal::GetCapturedStdout();
+    run.metrics = read_lines(metrics_file(run.result.folder));
+    return run;
+  }
+
+  fs::path folder_;
+  int runs_ = 0;
+};
+
+TEST_F(TrainerTest, EveryScheduleTrainsWithTheBitsOfAfabOnOneRank) {
+  for (const std::string dtype : {"float32", "bfloat16"}) {
+    const std::string type = "model.dtype=" + dtype;
+    const std::string expected = train(tiny({type, "pipeline_parallel.schedule=afab"})).bits();
+    for (const ScheduleInfo& schedule : all_schedules())
+      for (const int pp : {2, 4}) {
+        SCOPED_TRACE(fmt::format("{} pp={} {}", schedule.name, pp, dtype));
+        EXPECT_EQ(train(tiny({type, fmt::format("pipeline_parallel.schedule={}", schedule.name),
+                              fmt::format("parallelism.pp={}", pp)}))
+                      .bits(),
+                  expected);
+      }
+  }
+}
+
+TEST_F(TrainerTest, ThreadsPartitionAndRecomputationChangeNoBit) {
+  const std::string expected = train(tiny()).bits();
+  for (const std::string change :
+       {"pipeline_parallel.threads=2", "pipeline_parallel.threads=3", "parallelism.recompute_layer=true"})
+    EXPECT_EQ(train(tiny({change, "parallelism.pp=2"})).bits(), expected) << change;
+  for (const std::string partition : {"[1,7]", "[5,3]", "nanotron"})
+    EXPECT_EQ(train(tiny({"pipeline_parallel.partition=" + partition, "parallelism.pp=2"})).bits(), expected)
+        << partition;
+}
+
+TEST_F(TrainerTest, AnyNumberOfMicrobatchesWorksAndPeaksAreThePromisedOnes) {
+  for (const int m : {1, 2, 3, 9})
+    for (const std::string schedule : {"afab", "1f1b"}) {
+      const Run run =
+          train(tiny({fmt::format("tokens.batch_accumulation_per_replica={}", m), "parallelism.pp=4",
+                      "tokens.train_steps=2", "pipeline_parallel.schedule=" + schedule}));
+      for (const json& line : run.metrics)
+        for (int r = 0; r < 4; ++r)
+          EXPECT_EQ(line["peak_in_flight"][r], schedule == "afab" ? m : std::min(m, 4 - r));
+    }
+}
+
+TEST_F(TrainerTest, RecomputationHoldsFewerBytes) {
+  const Run plain = train(tiny({"tokens.train_steps=1"}));
+  const Run again = train(tiny({"tokens.train_steps=1", "parallelism.recompute_layer=true"}));
+  EXPECT_LT(again.metrics[0]["peak_activation_bytes"][0], plain.metrics[0]["peak_activation_bytes"][0]);
+}
+
+TEST_F(TrainerTest, TheTraceHoldsThePlannedOrder) {
+  for (const ScheduleInfo& schedule : all_schedules()) {
+    if (schedule.dynamic) continue;
+    SCOPED_TRACE(schedule.name);
+    const NanotronConfig config = tiny({fmt::format("pipeline_parallel.schedule={}", schedule.name),
+                                        "parallelism.pp=4", "tokens.train_steps=2"});
+    TrainerOptions options;
+    options.trace = "trace.json";
+    const Run run = train(config, options);
+    std::ifstream file(run.result.folder / "trace.json");
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const auto events = from_chrome_trace(text);
+    for (const std::uint32_t step : {1u, 2u})
+      EXPECT_EQ(executed_order(events_of_step(events, step), 4), as_run(configured_schedule(config).order))
+          << "step " << step;
+  }
+}
+
+TEST_F(TrainerTest, ResumingGoesOnWithTheSameBitsWhateverTheLayout) {
+  const std::string expected = train(tiny({"tokens.train_steps=6"})).bits();
+  for (const std::string dtype : {"float32", "bfloat16"}) {
+    const std::string type = "model.dtype=" + dtype;
+    const Run straight = train(tiny({type, "tokens.train_steps=6"}));
+    for (const int stop : {1, 2, 4}) {
+      SCOPED_TRACE(fmt::format("{} stopped after {}", dtype, stop));
+      TrainerOptions options;
+      options.run_dir = (folder_ / fmt::format("resumed{}{}", dtype, stop)).string();
+      std::uint64_t asked = 0;
+      options.stop_requested = [&] { return ++asked == static_cast<std::uint64_t>(stop); };
+      const Run first = train(tiny({type, "tokens.train_steps=6", "parallelism.pp=2"}), options);
+      EXPECT_EQ(first.result.exit_reason, "stopped");
+      EXPECT_EQ(first.result.steps, static_cast<std::uint64_t>(stop));
+      options.stop_requested = nullptr;
+      options.resume = "latest";
+      const Run rest =
+          train(tiny({type, "tokens.train_steps=6", "parallelism.pp=4", "pipeline_parallel.schedule=zb_h1",
+                      "pipeline_parallel.partition=[1,3,2,2]"}),
+                options);
+      EXPECT_EQ(rest.bits(), straight.bits());
+      EXPECT_EQ(rest.metrics.size(), 6u) << "no step stands twice in the metrics";
+    }
+  }
+}
+
+TEST_F(TrainerTest, ResumingWithNothingToResumeFromIsToldApart) {
+  TrainerOptions options;
+  options.run_dir = (folder_ / "fresh").string();
+  options.resume = "latest";
+  EXPECT_THROW(train(tiny(), options), CheckpointError);
+  options.run_dir = (folder_ / "fresh2").string();
+  options.resume = "auto";
+  EXPECT_EQ(train(tiny(), options).result.steps, 4u) << "auto starts at step 1";
+}
+
+TEST_F(TrainerTest, AFinishedRunIsFinishedAgain) {
+  TrainerOptions options;
+  options.run_dir = (folder_ / "done").string();
+  const std::vector<std::string> saves = {"checkpoints.save_final_state=true"};
+  const Run first = train(tiny(saves), options);
+  fs::remove(result_file(first.result.folder));
+  options.resume = "auto";
+  const Run second = train(tiny(saves), options);
+  EXPECT_EQ(second.result.weights_sha256, first.result.weights_sha256);
+  EXPECT_EQ(read_json(result_file(first.result.folder))["weights_sha256"], first.result.weights_sha256);
+  EXPECT_EQ(hash_weights(CheckpointReader(checkpoints_folder(first.result.folder, tiny()) / "step-00000004"))
+                .sha256,
+            first.result.weights_sha256);
+}
+
+TEST_F(TrainerTest, KeepLastKeepsTheNewest) {
+  const Run run = train(tiny({"checkpoints.checkpoint_interval=1", "checkpoints.keep_last=2",
+                              "checkpoints.save_final_state=true", "checkpoints.save_initial_state=true"}));
+  std::set<std::string> left;
+  for (const auto& entry : fs::directory_iterator(run.result.folder / "checkpoints"))
+    if (entry.is_directory()) left.insert(entry.path().filename());
+  EXPECT_EQ(left, (std::set<std::string>{"step-00000003", "step-00000004"}));
+}
+
+TEST_F(TrainerTest, EvaluationReportsALossAndChangesNothing) {
+  const Run plain = train(tiny({"parallelism.pp=4"}));
+  const Run run =
+      train(tiny({"parallelism.pp=4", "tokens.val_check_interval=2", "tokens.limit_val_batches=1"}));
+  EXPECT_EQ(run.bits(), plain.bits());
+  EXPECT_FALSE(run.metrics[0].contains("val_loss"));
+  EXPECT_GT(run.metrics[1]["val_loss"], 1.0);
+  EXPECT_EQ(
+      run.metrics[1]["val_loss"],
+      train(tiny({"tokens.val_check_interval=2", "tokens.limit_val_batches=1"})).metrics[1]["val_loss"]);
+}
+
+TEST_F(TrainerTest, TextHoldsOutItsLastWindowsForEvaluation) {
+  std::ofstream(folder_ / "text.txt") << std::string(9 * 16 * 40, 'a');
+  const std::string data =
+      fmt::format("data_stages.0.data.dataset={{text_files: [\"{}\"]}}", (folder_ / "text.txt").string());
+  const Run run = train(tiny(
+      {data, "tokens.val_check_interval=1", "model.model_config.vocab_size=256", "tokens.train_steps=2"}));
+  EXPECT_GT(run.metrics[1]["val_loss"], 0.0);
+}
+
+TEST_F(TrainerTest, ALossThatIsNotFiniteEndsTheRun) {
+  const auto diverging = tiny({"optimizer.learning_rate_scheduler.learning_rate=1e30",
+                               "optimizer.learning_rate_scheduler.min_decay_lr=1e30", "parallelism.pp=2"});
+  EXPECT_THROW(train(diverging), NonFiniteError);
+}
+
+TEST_F(TrainerTest, ACapOfSlotsBoundsStaticOrdersToo) {
+  EXPECT_THROW(train(tiny({"parallelism.pp=4", "pipeline_parallel.max_in_flight=2"})), ConfigError);
+  EXPECT_NO_THROW(train(tiny({"parallelism.pp=4", "pipeline_parallel.max_in_flight=4"})));
+}
+
+TEST_F(TrainerTest, ARunFolderThatHoldsARunIsRefused) {
+  TrainerOptions options;
+  options.run_dir = (folder_ / "twice").string();
+  train(tiny(), options);
+  EXPECT_THROW(train(tiny(), options), ConfigError);
+}
+
+// The golden runs, as a user would do them: weights from a Hugging Face folder, tokens from a flat file.
+class GoldenLlama : public TrainerTest, public testing::WithParamInterface<std::string> {};
+
+TEST_P(GoldenLlama, TenStepsGiveHuggingFacesNumbersAtEveryPartition) {
+  const fs::path golden = fs::path(WEFT_TEST_DATA) / "llama" / GetParam();
+  const SafetensorsFile file(golden / "golden.safetensors");
+  const SafetensorsFile initial(golden / "model.safetensors");
+  const json expected = read_json(golden / "golden.json");
+  const StoredTensor& tokens = file.at("tokens");
+  std::ofstream(folder_ / "tokens.bin", std::ios::binary)
+      .write(reinterpret_cast<const char*>(tokens.bytes.data()),
+             static_cast<std::streamsize>(tokens.bytes.size()));
+  const std::string text = fmt::format(
+      "general: {{run: golden, seed: 1}}\n"
+      "parallelism: {{dp: 1, pp: 1, tp: 1}}\n"
+      "model: {{dtype: float32, init_method: {{path: \"{}\"}}}}\n"
+      "tokens: {{sequence_length: {}, train_steps: 10, micro_batch_size: {}, batch_accumulation_per_replica: "
+      "{}}}\n"
+      "data_stages: [{{name: t, start_training_step: 1, data: {{dataset: {{token_file: \"{}\", "
+      "token_size_in_bytes: 4, shuffle: false}}}}}}]\n"
+      "optimizer:\n"
+      "  optimizer_factory: {{name: adamW, adam_beta1: 0.9, adam_beta2: 0.95, adam_eps: 1e-8}}\n"
+      "  learning_rate_scheduler: {{learning_rate: 0.003, lr_warmup_steps: 2, lr_warmup_style: linear, "
+      "lr_decay_style: cosine,"
+      " lr_decay_steps: 8, min_decay_lr: 1e-5}}\n"
+      "  weight_decay: 0.01\n  clip_grad: 1.0\n"
+      "logging: {{iteration_step_info_interval: 1000, log_level: warning}}\n"
+      "checkpoints: {{save_final_state: true}}\n",
+      golden.string(), expected["sequence_length"].get<int>(), expected["micro_batch_size"].get<int>(),
+      expected["micro_batches"].get<int>(), (folder_ / "tokens.bin").string());
+
+  std::set<std::string> all_bits;
+  const auto layers = with(text, {}).model.model_config.num_hidden_layers;
+  for (const ScheduleInfo& schedule : all_schedules())
+    for (std::int64_t pp = 1; pp <= 4; ++pp) {
+      if (pp * schedule.default_chunks > layers) continue;
+      if (schedule.name == "dualpipe_v" && expected["micro_batches"] < 2 * pp) continue;
+      SCOPED_TRACE(fmt::format("{} pp={}", schedule.name, pp));
+      const Run run = train(with(text, {fmt::format("pipeline_parallel.schedule={}", schedule.name),
+                                        fmt::format("parallelism.pp={}", pp)}));
+      const bool first = all_bits.empty();
+      all_bits.insert(run.bits());
+      if (!first) continue;  // the same bits need no second look
+      for (std::size_t i = 0; i < 10; ++i) {
+        const json& step = expected["steps"][i];
+        EXPECT_NEAR(run.metrics[i]["loss"].get<double>(), step["loss"].get<double>(), 1e-5);
+        EXPECT_NEAR(run.metrics[i]["grad_norm"].get<double>() / step["grad_norm"].get<double>(), 1.0, 1e-4);
+        EXPECT_NEAR(run.metrics[i]["lr"].get<double>(), step["lr"].get<double>(), 1e-15);
+      }
+      const CheckpointReader saved(run.result.folder / "checkpoints" / "step-00000010");
+      for (const StoredTensor* tensor : saved.weights()) {
+        const auto at = [](const StoredTensor& t, std::size_t k) {
+          return reinterpret_cast<const float*>(t.bytes.data())[k];
+        };
+        const StoredTensor& want = file.at("param.step10." + tensor->name);
+        const StoredTensor& begin = initial.at(tensor->name);
+        const std::size_t n = tensor->bytes.size() / sizeof(float);
+        double change = 0;
+        for (std::size_t k = 0; k < n; ++k)
+          change = std::max(change, std::abs(double{at(want, k)} - at(begin, k)));
+        std::size_t far = 0;
+        for (std::size_t k = 0; k < n; ++k) {
+          const double off = std::abs(double{at(want, k)} - at(*tensor, k)) / change;
+          far += off > 1e-4;
+          EXPECT_LE(off, 1e-2) << tensor->name << " " << k;
+        }
+        EXPECT_LE(static_cast<double>(far), 1e-3 * static_cast<double>(n)) << tensor->name;
+      }
+    }
+  EXPECT_EQ(all_bits.size(), 1u) << "some schedule or number of ranks gave other bits";
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryModel, GoldenLlama, testing::Values("mha_tied", "gqa_untied", "deep_gqa"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace weft
