@@ -29,7 +29,7 @@ TEST(ConfigLoad, ReadsNanotronsNames) {
   EXPECT_EQ(c.optimizer.optimizer_factory.adam_eps, 1e-8);
   EXPECT_EQ(c.optimizer.clip_grad, 1.0);
   EXPECT_EQ(c.pipeline_parallel.schedule, "1f1b");
-  EXPECT_FALSE(c.checkpoints.save_final_state);
+  EXPECT_TRUE(c.checkpoints.save_final_state);
 }
 
 TEST(ConfigLoad, WritesWhatReadsBackToTheSameConfiguration) {

@@ -1,24 +1,19 @@
-// Whole trainings in this process: the golden Llamas, the same bits for everything that may vary, resume,
-// evaluation, traces.
+// Whole trainings in this process: the golden Llamas, resume, evaluation, traces. What must give equal bits
+// is in exactness_test.cpp.
 #include "weft/training/trainer.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "trainer_fixture.h"
 #include "weft/base/error.h"
 #include "weft/model/weights/safetensors.h"
 #include "weft/scheduling/schedule.h"
 #include "weft/scheduling/trace_analysis.h"
 #include "weft/scheduling/weight_turns.h"
 #include "weft/training/checkpoint/reader.h"
-#include "weft/training/config/load.h"
 #include "weft/training/configured_schedule.h"
 
 namespace weft {
@@ -26,110 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-json read_json(const fs::path& path) { return json::parse(std::ifstream(path)); }
-
-std::vector<json> read_lines(const fs::path& path) {
-  std::vector<json> lines;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line));
-  return lines;
-}
-
-class TrainerTest : public testing::Test {
- protected:
-  TrainerTest() {
-    std::string name = (fs::temp_directory_path() / "weft_trainer_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~TrainerTest() override { fs::remove_all(folder_); }
-
-  // A Llama that trains in milliseconds, with changes of the form `--set`.
-  NanotronConfig tiny(const std::vector<std::string>& changes = {}) {
-    const std::string text =
-        "general: {run: tiny, seed: 7}\n"
-        "parallelism: {dp: 1, pp: 1, tp: 1}\n"
-        "model:\n"
-        "  dtype: float32\n"
-        "  init_method: {std: 0.1}\n"
-        "  model_config: {is_llama_config: true, vocab_size: 32, hidden_size: 16, intermediate_size: 24, "
-        "num_hidden_layers: 8,"
-        " num_attention_heads: 2, num_key_value_heads: 1, tie_word_embeddings: true}\n"
-        "tokens: {sequence_length: 8, train_steps: 4, micro_batch_size: 2, batch_accumulation_per_replica: "
-        "8}\n"
-        "data_stages: [{name: random, start_training_step: 1, data: {seed: 3, dataset: null}}]\n"
-        "optimizer:\n"
-        "  optimizer_factory: {name: adamW, adam_beta1: 0.9, adam_beta2: 0.95, adam_eps: 1e-8}\n"
-        "  learning_rate_scheduler: {learning_rate: 0.01, lr_warmup_steps: 1, lr_warmup_style: linear, "
-        "lr_decay_style: cosine,"
-        " lr_decay_steps: 20, min_decay_lr: 0.001}\n"
-        "  weight_decay: 0.01\n"
-        "  clip_grad: 1.0\n"
-        "logging: {iteration_step_info_interval: 1000, log_level: warning}\n"
-        "checkpoints: {save_final_state: false}\n";
-    return with(text, changes);
-  }
-  static NanotronConfig with(const std::string& text, const std::vector<std::string>& changes) {
-    std::vector<ConfigOverride> overrides;
-    for (const std::string& change : changes) overrides.push_back(set_override(change));
-    return parse_config(text, "test.yaml", overrides).config;
-  }
-
-  struct Run {
-    RunResult result;
-    std::vector<json> metrics;
-    // What must be the same bits.
-    [[nodiscard]] std::string bits() const {
-      std::string all;
-      for (const json& line : metrics) all += line["loss"].dump() + " " + line["grad_norm"].dump() + "\n";
-      return all + result.weights_sha256;
-    }
-  };
-  Run train(const NanotronConfig& config, TrainerOptions options = {}) {
-    if (!options.run_dir) options.run_dir = (folder_ / fmt::format("run{}", ++runs_)).string();
-    const Llama model(config);
-    const auto optimizer = configured_optimizer(config);
-    Run run;
-    testing::internal::CaptureStdout();
-    try {
-      run.result = Trainer(config, model, *optimizer, options).fit();
-    } catch (...) {
-      testing::internal::GetCapturedStdout();
-      throw;
-    }
-    testing::internal::GetCapturedStdout();
-    run.metrics = read_lines(metrics_file(run.result.folder));
-    return run;
-  }
-
-  fs::path folder_;
-  int runs_ = 0;
-};
-
-TEST_F(TrainerTest, EveryScheduleTrainsWithTheBitsOfAfabOnOneRank) {
-  for (const std::string dtype : {"float32", "bfloat16"}) {
-    const std::string type = "model.dtype=" + dtype;
-    const std::string expected = train(tiny({type, "pipeline_parallel.schedule=afab"})).bits();
-    for (const ScheduleInfo& schedule : all_schedules())
-      for (const int pp : {2, 4}) {
-        SCOPED_TRACE(fmt::format("{} pp={} {}", schedule.name, pp, dtype));
-        EXPECT_EQ(train(tiny({type, fmt::format("pipeline_parallel.schedule={}", schedule.name),
-                              fmt::format("parallelism.pp={}", pp)}))
-                      .bits(),
-                  expected);
-      }
-  }
-}
-
-TEST_F(TrainerTest, ThreadsPartitionAndRecomputationChangeNoBit) {
-  const std::string expected = train(tiny()).bits();
-  for (const std::string change :
-       {"pipeline_parallel.threads=2", "pipeline_parallel.threads=3", "parallelism.recompute_layer=true"})
-    EXPECT_EQ(train(tiny({change, "parallelism.pp=2"})).bits(), expected) << change;
-  for (const std::string partition : {"[1,7]", "[5,3]", "nanotron"})
-    EXPECT_EQ(train(tiny({"pipeline_parallel.partition=" + partition, "parallelism.pp=2"})).bits(), expected)
-        << partition;
-}
+using test::read_json;
+using TrainerTest = test::TrainerTest;
 
 TEST_F(TrainerTest, AnyNumberOfMicrobatchesWorksAndPeaksAreThePromisedOnes) {
   for (const int m : {1, 2, 3, 9})
@@ -164,32 +57,6 @@ TEST_F(TrainerTest, TheTraceHoldsThePlannedOrder) {
     for (const std::uint32_t step : {1u, 2u})
       EXPECT_EQ(executed_order(events_of_step(events, step), 4), as_run(configured_schedule(config).order))
           << "step " << step;
-  }
-}
-
-TEST_F(TrainerTest, ResumingGoesOnWithTheSameBitsWhateverTheLayout) {
-  const std::string expected = train(tiny({"tokens.train_steps=6"})).bits();
-  for (const std::string dtype : {"float32", "bfloat16"}) {
-    const std::string type = "model.dtype=" + dtype;
-    const Run straight = train(tiny({type, "tokens.train_steps=6"}));
-    for (const int stop : {1, 2, 4}) {
-      SCOPED_TRACE(fmt::format("{} stopped after {}", dtype, stop));
-      TrainerOptions options;
-      options.run_dir = (folder_ / fmt::format("resumed{}{}", dtype, stop)).string();
-      std::uint64_t asked = 0;
-      options.stop_requested = [&] { return ++asked == static_cast<std::uint64_t>(stop); };
-      const Run first = train(tiny({type, "tokens.train_steps=6", "parallelism.pp=2"}), options);
-      EXPECT_EQ(first.result.exit_reason, "stopped");
-      EXPECT_EQ(first.result.steps, static_cast<std::uint64_t>(stop));
-      options.stop_requested = nullptr;
-      options.resume = "latest";
-      const Run rest =
-          train(tiny({type, "tokens.train_steps=6", "parallelism.pp=4", "pipeline_parallel.schedule=zb_h1",
-                      "pipeline_parallel.partition=[1,3,2,2]"}),
-                options);
-      EXPECT_EQ(rest.bits(), straight.bits());
-      EXPECT_EQ(rest.metrics.size(), 6u) << "no step stands twice in the metrics";
-    }
   }
 }
 
