@@ -58,7 +58,11 @@ function(weft_test folder)
     return()
   endif()
   add_executable(${folder}_tests ${sources})
-  target_link_libraries(${folder}_tests PRIVATE weft_options weft_test_support ${ARGN} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${folder}_tests PRIVATE weft_options weft_test_options weft_test_support ${ARGN} GTest::gmock GTest::gtest_main)
+  # Headers are most of a test's compile time; every program shares one precompiled set.
+  if(TARGET weft_test_headers)
+    target_precompile_headers(${folder}_tests REUSE_FROM weft_test_headers)
+  endif()
   target_compile_definitions(${folder}_tests PRIVATE
     WEFT_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" WEFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
     WEFT_BINARY_DIR="${CMAKE_BINARY_DIR}")
