@@ -34,6 +34,7 @@ class Reading {
       ::close(descriptor_);
       throw CheckpointError(path.string() + ": is not a regular file");
     }
+    size_ = static_cast<std::size_t>(status.st_size);
   }
   ~Reading() { ::close(descriptor_); }
   Reading(const Reading&) = delete;
@@ -52,9 +53,14 @@ class Reading {
     return done;
   }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// Memory to read into: the whole file, with room to notice its end, or a chunk of it.
+  [[nodiscard]] std::vector<std::byte> buffer() const {
+    return std::vector<std::byte>(std::min(chunk_bytes, size_ + 1));
+  }
 
  private:
   int descriptor_;
+  std::size_t size_ = 0;
 };
 
 }  // namespace
@@ -151,7 +157,7 @@ void write_folder(const std::filesystem::path& path,
 std::string read_small_file(const std::filesystem::path& path, std::size_t limit) {
   const Reading file(path);
   std::string text;
-  std::vector<std::byte> buffer(std::min(chunk_bytes, limit + 1));
+  auto buffer = file.buffer();
   while (true) {
     const std::size_t got = file.read(path, buffer);
     text.append(reinterpret_cast<const char*>(buffer.data()), got);
@@ -167,7 +173,7 @@ FileRecord hash_file(const std::filesystem::path& path) {
   ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
   FileRecord record{path.filename().string(), 0, ""};
   Sha256 hash;
-  std::vector<std::byte> buffer(chunk_bytes);
+  auto buffer = file.buffer();
   while (true) {
     const std::size_t got = file.read(path, buffer);
     hash.update(std::span(buffer).first(got));
