@@ -256,6 +256,10 @@ void RankTrainer::resume() {
   std::string found;
   if (rank_.rank() == 0) {
     const auto folder = checkpoints_folder(path_, setup_.config);
+    const bool outside =
+        *folder.lexically_normal().lexically_relative(path_.lexically_normal()).begin() == "..";
+    if (outside)
+      checkpoints_lock_ = std::make_unique<FolderLock>(folder);  // another run may have the same one
     remove_unfinished(folder);
     if (wanted == "auto" || wanted == "latest") {
       const CheckpointSearch search = find_newest_valid(folder);

@@ -54,9 +54,10 @@ class RankTrainer {
   Rank rank_;
   std::optional<TrainingData> data_;
   std::optional<TokenBatches> batches_;
-  std::unique_ptr<RunFolder> folder_;  // on rank 0
-  std::filesystem::path path_;         // the run's folder
-  std::unique_ptr<StepLog> log_;       // on the last stage's rank
+  std::unique_ptr<RunFolder> folder_;             // on rank 0
+  std::unique_ptr<FolderLock> checkpoints_lock_;  // on rank 0, for a folder outside the run's
+  std::filesystem::path path_;                    // the run's folder
+  std::unique_ptr<StepLog> log_;                  // on the last stage's rank
   std::vector<OptimizerState> states_;
   std::unique_ptr<SnapshotWriter> writer_;
   bool saving_ = false;
