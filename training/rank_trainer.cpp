@@ -256,8 +256,9 @@ void RankTrainer::resume() {
   std::string found;
   if (rank_.rank() == 0) {
     const auto folder = checkpoints_folder(path_, setup_.config);
-    const bool outside =
-        *folder.lexically_normal().lexically_relative(path_.lexically_normal()).begin() == "..";
+    const auto below = std::filesystem::absolute(folder).lexically_normal().lexically_relative(
+        std::filesystem::absolute(path_).lexically_normal());
+    const bool outside = *below.begin() == "..";
     if (outside)
       checkpoints_lock_ = std::make_unique<FolderLock>(folder);  // another run may have the same one
     remove_unfinished(folder);
