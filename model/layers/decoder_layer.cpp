@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "weft/model/ops/cpu/add.h"
 #include "weft/model/ops/cpu/column_sum.h"
+#include "weft/model/ops/cpu/elementwise.h"
 #include "weft/model/ops/cpu/rms_norm.h"
 #include "weft/model/ops/cpu/rope.h"
 #include "weft/model/ops/cpu/row_kernels.h"
@@ -227,7 +227,7 @@ void DecoderLayer<T>::backward_input(cpu::ThreadTeam& team, std::size_t batch, s
   attention_output_.backward_input(team, work.middle_gradient, scratch.attended_gradient, rows);
   cpu::attention_backward<T>(team, attention, kept.qkv, kept.statistics, scratch.attended_gradient,
                              rope.cosine, rope.sine, work.qkv_gradient, scratch.attention_workspace);
-  std::copy_n(kept.attended, rows * attention_output_.in(), work.attended);
+  cpu::copy<T>(team, kept.attended, work.attended, rows, attention_output_.in());
   if (qkv_.has_bias()) {
     cpu::column_sum<T>(team, work.qkv_gradient, work.qkv_bias, rows, qkv_.out(), scratch.sums);
     cpu::column_sum<T>(team, work.middle_gradient, work.attended_bias, rows, hidden_, scratch.sums);

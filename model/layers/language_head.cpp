@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "weft/model/ops/cpu/cross_entropy.h"
+#include "weft/model/ops/cpu/elementwise.h"
 #include "weft/model/ops/cpu/rms_norm.h"
 #include "weft/model/ops/cpu/row_kernels.h"
 
@@ -117,7 +118,7 @@ void LanguageHead<T>::backward_input(cpu::ThreadTeam& team, std::size_t rows, co
   projection_.backward_input(team, kept.logits_gradient, scratch.normed_gradient, rows);
   cpu::rms_norm_backward<T>(team, input, kept.inverse_rms, gain_.value, scratch.normed_gradient, nullptr,
                             input_gradient, work.normed, work.gain, rows, hidden_, scratch.sums);
-  std::copy_n(kept.logits_gradient, rows * vocabulary_, work.logits_gradient);
+  cpu::copy<T>(team, kept.logits_gradient, work.logits_gradient, rows, vocabulary_);
 }
 
 template <class T>

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "weft/model/ops/cpu/add.h"
+#include "weft/model/ops/cpu/elementwise.h"
 
 namespace weft {
 

@@ -7,6 +7,7 @@
 
 #include "weft/base/error.h"
 #include "weft/model/llama/initial_weights.h"
+#include "weft/model/ops/cpu/elementwise.h"
 #include "weft/model/ops/cpu/embedding.h"
 #include "weft/model/ops/cpu/rope.h"
 #include "weft/model/thread_team_of_thread.h"
@@ -247,8 +248,8 @@ Task<StageOutput> TypedLlamaStage<T>::backward_input(MicrobatchContext& context,
     if (output_gradient.size() != 1 || output_gradient[0].shape() != border(size) ||
         output_gradient[0].dtype() != config_.dtype)
       throw Error("a Llama stage got a gradient that has not the shape of its output");
-    std::copy_n(output_gradient[0].template as<T>(), size.rows() * config_.hidden_size,
-                work_.output_gradients.back());
+    cpu::copy<T>(threads, output_gradient[0].template as<T>(), work_.output_gradients.back(), size.rows(),
+                 config_.hidden_size);
     output_gradient.clear();
   }
 

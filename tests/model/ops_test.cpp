@@ -9,7 +9,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/random.h"
-#include "weft/model/ops/cpu/add.h"
+#include "weft/model/ops/cpu/elementwise.h"
 #include "weft/model/ops/cpu/attention.h"
 #include "weft/model/ops/cpu/column_sum.h"
 #include "weft/model/ops/cpu/cross_entropy.h"

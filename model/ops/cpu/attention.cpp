@@ -114,6 +114,7 @@ void attention_forward(ThreadTeam& team, const AttentionShape& shape, const T* q
       for_query_blocks(team, shape.sequence, [&](QueryBlock block) {
         pack_panel(queries.row_range(block.first, block.count).transposed(), 0, scratch.queries_transposed);
         multiply_panel(block.keys(), d, scratch.keys, scratch.queries_transposed, scratch.scores);
+        team.poll();
         softmax.softmax({block.keys(), width, block.first, score_scale(shape)}, scratch.scores,
                         scratch.largest, scratch.inverse_sums);
         std::copy_n(scratch.largest, block.count, largest + block.first);
@@ -160,14 +161,17 @@ void attention_backward(ThreadTeam& team, const AttentionShape& shape, const T* 
         multiply_panel(block.keys(), d, scratch.keys, scratch.queries_transposed, scratch.scores);
         multiply_panel(block.keys(), d, scratch.values, scratch.gradients_transposed,
                        scratch.score_gradients);
+        team.poll();
         std::copy_n(largest + block.first, block.count, scratch.largest);
         std::copy_n(inverse_sums + block.first, block.count, scratch.inverse_sums);
         softmax.softmax_backward({block.keys(), width, block.first, score_scale(shape)}, scratch.scores,
                                  scratch.score_gradients, scratch.largest, scratch.inverse_sums);
         multiply_add_panels(block.keys(), scratch.scores, gradient_rows, scratch.panels,
                             scratch.value_gradient);
+        team.poll();
         multiply_add_panels(block.keys(), scratch.score_gradients, query_rows, scratch.panels,
                             scratch.key_gradient);
+        team.poll();
         multiply_panel(d, block.keys(), scratch.keys_transposed, scratch.score_gradients, scratch.result);
         copy_rows(Matrix<const float>(scratch.result, d, block.count, width).transposed(), scratch.rows, d);
         for (std::size_t i = 0; i < block.count; ++i) {

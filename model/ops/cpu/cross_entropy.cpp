@@ -9,7 +9,8 @@ namespace weft::cpu {
 template <class T>
 double cross_entropy(ThreadTeam& team, float* logits, const std::int32_t* targets, float scale, T* gradient,
                      double* losses, std::size_t rows, std::size_t vocabulary) {
-  constexpr std::size_t rows_of_block = 8;  // rows are long here
+  const std::size_t rows_of_block =
+      std::max<std::size_t>(1, 65536 / vocabulary);  // for the polls between blocks
   const auto& kernels = row_kernels<T>();
   team.parallel_for((rows + rows_of_block - 1) / rows_of_block, [&](std::size_t block) {
     const std::size_t end = std::min(rows, (block + 1) * rows_of_block);

@@ -33,9 +33,11 @@ void embedding_backward(ThreadTeam& team, const std::int32_t* tokens, const T* d
   team.parallel_for((n + block_columns - 1) / block_columns, [&](std::size_t block) {
     const std::size_t first = block * block_columns;
     const std::size_t count = std::min(block_columns, n - first);
-    for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t row = 0; row < rows; ++row) {
+      if (row % 128 == 127) team.poll();
       kernels.accumulate(dy + row * n + first,
                          table_gradient + static_cast<std::size_t>(tokens[row]) * n + first, count);
+    }
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The row kernels, written once; each *_LEVEL.cpp beside this file compiles them for its level.
+// The row kernels, written once; each *_LEVEL.cpp beside this file compiles them for its level. As in
+// tile_kernel.h no function of the standard library is used: the linker could keep the copy of another level.
 #include <cmath>
 
 #include "weft/model/ops/cpu/kernels/lanes.h"
@@ -9,7 +10,7 @@ namespace weft::cpu {
 namespace {
 
 inline float inverse_rms(const Lanes& squares, std::size_t n, float epsilon) {
-  return 1.0f / std::sqrt(sum(squares) / static_cast<float>(n) + epsilon);
+  return 1.0f / __builtin_sqrtf(sum(squares) / static_cast<float>(n) + epsilon);
 }
 
 template <class T>
@@ -138,8 +139,8 @@ template <class T>
   const float factor = scale / total;
   const float target_gradient = logits[target] * factor - scale;
   for_lanes(n, [&](auto at) { at.store(gradient, at.load(logits) * all(factor)); });
-  gradient[target] = from_float<T>(target_gradient);
-  return std::log(static_cast<double>(total)) +
+  PartialLanes{target, 1}.store(gradient, all(target_gradient));
+  return __builtin_log(static_cast<double>(total)) +
          (static_cast<double>(most) - static_cast<double>(target_logit));
 }
 
