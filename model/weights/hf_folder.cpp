@@ -125,7 +125,8 @@ void HfFolder::open_shards(const std::filesystem::path& index) {
   }
   if (found == map.size()) return;
   for (const auto& [tensor, file] : map)
-    if (std::none_of(files_.begin(), files_.end(), [&](const auto& f) { return f.find(tensor) != nullptr; }))
+    if (std::none_of(files_.begin(), files_.end(),
+                     [&wanted = tensor](const auto& f) { return f.find(wanted) != nullptr; }))
       throw CheckpointError(
           fmt::format("{}: {} does not hold tensor {}", index.string(), file, quoted_name(tensor)));
 }
