@@ -93,6 +93,10 @@ constexpr KeyFlag kTrainFlags[] = {
 
 CommandLine::CommandLine() {
   app_.require_subcommand(1);
+  app_.footer(
+      "weft COMMAND --help says more. Flags may be written with - or _ alike.\n"
+      "Exit status: 0 all is well, 1 the command failed, 2 wrong usage or configuration, 128+n stopped by "
+      "signal n.");
   app_.set_help_flag("-h,--help", "Shows this text");
   add_train();
   add_plan();
@@ -106,6 +110,11 @@ CommandLine::CommandLine() {
 
 void CommandLine::add_train() {
   CLI::App* command = app_.add_subcommand("train", "Trains a Llama, one process per pipeline rank");
+  command->footer(
+      "Flags and --set win over the file, and the last one wins. Examples:\n"
+      "  weft train --config configs/config_tiny_llama.yaml\n"
+      "  weft train --config configs/config_tiny_llama.yaml --pipeline_parallel_schedule afab --set "
+      "parallelism.pp=4");
   add_config_options(command, train_.config, kTrainFlags);
   command->get_option("--config")->required();
   command->add_option("--resume", train_.resume, "auto, latest or a checkpoint's folder");
@@ -126,6 +135,11 @@ constexpr KeyFlag kPlanFlags[] = {
 void CommandLine::add_plan() {
   CLI::App* command =
       app_.add_subcommand("plan", "Shows order, time and memory of a schedule without running anything");
+  command->footer(
+      "Examples:\n"
+      "  weft plan --schedule zbv --ranks 4 --microbatches 8\n"
+      "  weft plan --schedule my.csv --format svg\n"
+      "  weft plan --config configs/config_tiny_llama.yaml --compare --memory 2GiB");
   plan_.config.emplace();
   add_config_options(command, *plan_.config, kPlanFlags);
   command->add_option("--schedule", plan_.schedule, "A schedule alone: its name, or a .csv file");
@@ -176,6 +190,7 @@ void CommandLine::add_check() {
 void CommandLine::add_launch() {
   CLI::App* command =
       app_.add_subcommand("launch", "Starts any program that embeds weft, one process per rank");
+  command->footer("Example:\n  weft launch -n 3 -- ./program its arguments");
   command->add_option("-n,--ranks", launch_.ranks, "Number of ranks")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

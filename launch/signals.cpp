@@ -19,10 +19,9 @@ bool is_ignored(int number) {
 SignalQueue::SignalQueue() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGCHLD, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) sigaddset(&set, number);
-  for (const int number : {SIGINT, SIGHUP}) {
-    if (!is_ignored(number)) sigaddset(&set, number);
-  }
+  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
+    sigaddset(&set, number);
+  if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
   descriptor_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (descriptor_ < 0) throw Error("cannot make a descriptor for signals");
   pthread_sigmask(SIG_BLOCK, &set, &before_);

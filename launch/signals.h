@@ -7,8 +7,8 @@
 namespace weft {
 
 /// While it lives, the signals a launcher must act on (CHLD, INT, TERM, HUP, USR1, USR2, TSTP, CONT) are
-/// blocked in this thread and come through `descriptor`, and SIGPIPE is ignored. INT and HUP stay ignored
-/// where they were (nohup).
+/// blocked in this thread and come through `descriptor`, and SIGPIPE is ignored. HUP stays ignored where it
+/// was (nohup).
 class SignalQueue {
  public:
   /// Throws Error.

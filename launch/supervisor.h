@@ -15,7 +15,7 @@ namespace weft {
 enum class StopBy {
   message,  ///< over the control connection: they end after a step; for `weft train`. Ranks are started with
             ///< INT, TERM, HUP, USR1 and USR2 ignored
-  signal,  ///< the launcher's signal is passed on, and USR2 too; for programs of any kind
+  signal,   ///< the launcher's signal is passed on, and USR2 too; for programs of any kind
 };
 
 struct Job {

@@ -39,7 +39,7 @@ void stop_on_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction now {};
     sigaction(number, nullptr, &now);
-    if (now.sa_handler == SIG_IGN) continue;  // nohup
+    if (number == SIGHUP && now.sa_handler == SIG_IGN) continue;  // nohup
     on_signal(
         number, [](int which) { told_to_stop = which; }, static_cast<int>(SA_RESETHAND) | SA_RESTART);
   }
@@ -78,7 +78,9 @@ void run_trainer(const NanotronConfig& config, TrainerOptions options) {
 }
 
 void show_start(const NanotronConfig& config, const Schedule& schedule,
-                const std::vector<std::string>& command_line) {
+                std::vector<std::string> command_line) {
+  std::erase_if(command_line,
+                [](const std::string& one) { return one == "--dry-run" || one == "--dry_run"; });
   const bool threads = config.pipeline_parallel.transport == TransportChoice::inproc;
   fmt::print("{} {}: schedule {}, {} stages, {} micro-batches a step, {} steps\n", schedule.ranks,
              threads ? "ranks as threads of one process" : "processes on this host", schedule.name,

@@ -62,6 +62,8 @@ class Bootstrap : public testing::Test {
     fs::copy_file(WEFT_SOURCE_DIR "/weft", folder_ / "tree/weft");
     for (const auto& [fake, text] : kFakes) program(folder_ / "bin" / fake, text);
     program(folder_ / "tree/program", R"(printf '<%s>' "$@"; printf '\n%s\n' "$PWD"; exit 7)");
+    put("tests/actors/a_test.cpp", "");
+    put("tests/base/b_test.cpp", "");
     put("CMakePresets.json", "{}");
     put("uid", "0\n");
     put("failing", "none");
@@ -75,18 +77,25 @@ class Bootstrap : public testing::Test {
   void hide(const std::string& fake) const { fs::remove(folder_ / "bin" / fake); }
   std::string path_of(const std::string& name) const { return (folder_ / name).string(); }
 
+  static std::string text_of_all(std::initializer_list<std::string_view> parts) {
+    std::string text;
+    for (const std::string_view part : parts) text += part;
+    return text;
+  }
+  /// For the shell.
+  std::string quoted(const std::string& name) const { return text_of_all({"'", path_of(name), "'"}); }
+
   /// Runs a shell command with the fakes in front, from another folder.
   Outcome shell(const std::string& command) const {
-    const std::string whole = "cd '" + path_of("elsewhere") + "' && { " + command + "; } >'" +
-                              path_of("out") + "' 2>'" + path_of("err") + "'";
-    const std::string environment = "env -i HOME=/nowhere TREE='" + path_of("tree") + "' NOTES='" +
-                                    path_of("notes") + "' PATH='" + path_of("bin") + ":" + path_of("tools") +
-                                    "' ";
-    const int status = std::system((environment + "/bin/bash -c \"" + whole + "\"").c_str());
+    const std::string whole = text_of_all(
+        {"env -i HOME=/nowhere TREE=", quoted("tree"), " NOTES=", quoted("notes"), " PATH=", quoted("bin"),
+         ":", quoted("tools"), " /bin/bash -c \"cd ", quoted("elsewhere"), " && { ", command, "; } >",
+         quoted("out"), " 2>", quoted("err"), "\""});
+    const int status = std::system(whole.c_str());
     return {WEXITSTATUS(status), text_of("out"), text_of("err")};
   }
   Outcome weft(const std::string& arguments) const {
-    return shell("'" + path_of("tree/weft") + "' " + arguments);
+    return shell(text_of_all({quoted("tree/weft"), " ", arguments}));
   }
 
   /// How the fakes were called, a line each.
@@ -141,14 +150,15 @@ class Bootstrap : public testing::Test {
 TEST_F(Bootstrap, BuildsOnceAndBecomesTheProgram) {
   const Outcome first = weft("train '--set' 'a b' ''");
   EXPECT_EQ(first.status, 7);
-  EXPECT_EQ(first.out, "<train><--set><a b><>\n" + path_of("elsewhere") + "\n");
-  EXPECT_THAT(notes(), AllOf(HasSubstr("cmake -S " + path_of("tree") + " --preset release\n"),
-                             HasSubstr("ninja -C " + path_of("tree/build/release") + " weft_program\n"),
-                             Not(HasSubstr("apt-get"))));
+  EXPECT_EQ(first.out, text_of_all({"<train><--set><a b><>\n", path_of("elsewhere"), "\n"}));
+  EXPECT_THAT(notes(),
+              AllOf(HasSubstr(text_of_all({"cmake -S ", path_of("tree"), " --preset release\n"})),
+                    HasSubstr(text_of_all({"ninja -C ", path_of("tree/build/release"), " weft_program\n"})),
+                    Not(HasSubstr("apt-get"))));
   const std::string before = notes();
-  EXPECT_EQ(weft("version").out, "<version>\n" + path_of("elsewhere") + "\n");
+  EXPECT_EQ(weft("version").out, text_of_all({"<version>\n", path_of("elsewhere"), "\n"}));
   EXPECT_EQ(notes().substr(before.size()),
-            "ninja -C " + path_of("tree/build/release") + " --quiet weft_program\n");
+            text_of_all({"ninja -C ", path_of("tree/build/release"), " --quiet weft_program\n"}));
 }
 
 TEST_F(Bootstrap, SaysNothingWhenThereIsNothingToDo) {
@@ -166,10 +176,9 @@ TEST_F(Bootstrap, ConfiguresAgainWhenThePresetsChange) {
 }
 
 TEST_F(Bootstrap, WorksThroughALinkAndWithAnotherPreset) {
-  EXPECT_EQ(shell("ln -s '" + path_of("tree/weft") + "' w 2>/dev/null || /bin/ln -s '" +
-                  path_of("tree/weft") + "' w; WEFT_PRESET=debug ./w version")
-                .status,
-            7);
+  EXPECT_EQ(
+      shell(text_of_all({"/bin/ln -s ", quoted("tree/weft"), " w; WEFT_PRESET=debug ./w version"})).status,
+      7);
   EXPECT_THAT(notes(), HasSubstr("--preset debug"));
 }
 
@@ -179,7 +188,7 @@ TEST_F(Bootstrap, InstallsExactlyWhatIsMissing) {
       "installed\n"
       "libspdlog-dev installed\nlibfmt-dev installed\nlibcli11-dev installed\nnlohmann-json3-dev "
       "installed\n"
-      "librandom123-dev installed\nlibssl-dev installed\nlibxsmm-dev installed\nfortunes installed\n");
+      "librandom123-dev installed\nlibssl-dev installed\nfortunes installed\n");
   const Outcome outcome = weft("version");
   EXPECT_EQ(outcome.status, 7);
   EXPECT_THAT(notes(),
@@ -227,7 +236,7 @@ TEST_F(Bootstrap, WaitsForAnotherApt) {
 
 TEST_F(Bootstrap, LeavesPackagesAloneWhenToldTo) {
   put("installed", "");
-  EXPECT_EQ(shell("WEFT_NO_INSTALL=1 '" + path_of("tree/weft") + "' version").status, 7);
+  EXPECT_EQ(shell(text_of_all({"WEFT_NO_INSTALL=1 ", quoted("tree/weft"), " version"})).status, 7);
   EXPECT_THAT(notes(), Not(HasSubstr("apt-get")));
 }
 
@@ -254,8 +263,8 @@ TEST_F(Bootstrap, StopsWhenTheBuildFails) {
 }
 
 TEST_F(Bootstrap, TakesTurnsWhenCalledTwiceAtOnce) {
-  const std::string call = "'" + path_of("tree/weft") + "' version";
-  shell(call + " & " + call + " & " + call + "; wait");
+  const std::string call = text_of_all({quoted("tree/weft"), " version"});
+  shell(text_of_all({call, " & ", call, " & ", call, "; wait"}));
   EXPECT_THAT(notes(), Not(HasSubstr("OVERLAP")));
   const std::string text = notes();
   EXPECT_EQ(text.find("cmake -S"), text.rfind("cmake -S")) << "configured more than once";
@@ -271,10 +280,12 @@ TEST_F(Bootstrap, TestsReleaseAndSanitizersAndEndsWithTheSummary) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   const std::string text = notes();
   for (const char* preset : {"release", "asan"}) {
-    EXPECT_THAT(text, HasSubstr("ctest --test-dir " + path_of("tree/build/") + preset + " -j "));
-    EXPECT_THAT(text, HasSubstr("ninja -C " + path_of("tree/build/") + preset + "\n"));
+    EXPECT_THAT(text, HasSubstr(text_of_all({"ctest --test-dir ", path_of("tree/build/"), preset, " -j "})));
+    EXPECT_THAT(text, HasSubstr(text_of_all({"ninja -C ", path_of("tree/build/"), preset, "\n"})));
   }
-  EXPECT_THAT(text, HasSubstr("ninja -C " + path_of("tree/build/tsan") + " transport_tests actors_tests\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(text_of_all({"ninja -C ", path_of("tree/build/tsan"), " transport_tests actors_tests\n"})));
   EXPECT_THAT(text, HasSubstr("-LE ^full$ --no-tests=ignore -L ^(transport|actors)$\n"));
   EXPECT_THAT(outcome.out, EndsWith("100% tests passed, 0 tests failed out of 3\n"));
 }

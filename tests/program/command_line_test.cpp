@@ -1,0 +1,237 @@
+// The command line as a user meets it: the built program, its exit status and its words.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+struct Outcome {
+  int status;
+  std::string out;
+  std::string err;
+};
+
+class CommandLine : public testing::Test {
+ protected:
+  CommandLine() {
+    std::string name = testing::TempDir() + "weft-program-XXXXXX";
+    folder_ = mkdtemp(name.data());
+    put("text.txt", std::string(2000, 'a'));
+    put("c.yaml", R"(general: {run: tiny}
+parallelism: {pp: 2}
+tokenizer: {tokenizer_name_or_path: byte}
+model:
+  dtype: float32
+  init_method: {std: 0.02}
+  model_config: {is_llama_config: true, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 4, num_attention_heads: 2, vocab_size: 256}
+tokens: {sequence_length: 16, micro_batch_size: 1, batch_accumulation_per_replica: 4, train_steps: 3}
+data_stages:
+  - {name: text, start_training_step: 1, data: {dataset: {text_files: [text.txt]}}}
+optimizer:
+  optimizer_factory: {name: adamW}
+  learning_rate_scheduler: {learning_rate: 0.001}
+  clip_grad: 1.0
+)");
+  }
+  ~CommandLine() override { fs::remove_all(folder_); }
+
+  void put(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
+  std::string text_of(const std::string& name) const {
+    std::stringstream text;
+    text << std::ifstream(folder_ / name).rdbuf();
+    return text.str();
+  }
+  bool exists(const std::string& name) const { return fs::exists(folder_ / name); }
+
+  Outcome weft(const std::string& arguments) const {
+    std::string command = "cd ";
+    command.append(folder_).append(" && " WEFT_PROGRAM " ").append(arguments).append(" >out 2>err");
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of("out"), text_of("err")};
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST_F(CommandLine, AnswersQuestionsOnStdout) {
+  for (const char* question :
+       {"--help", "-h", "train --help", "plan -h", "check --help", "launch --help", "doctor --help"}) {
+    const Outcome outcome = weft(question);
+    EXPECT_EQ(outcome.status, 0) << question;
+    EXPECT_THAT(outcome.out, HasSubstr("Usage: weft"));
+    EXPECT_THAT(outcome.err, IsEmpty());
+  }
+  EXPECT_THAT(weft("version").out, ContainsRegex("^weft [0-9.]+ .*build [0-9a-f]+"));
+}
+
+TEST_F(CommandLine, TellsWhatTheMachineOffers) {
+  const Outcome outcome = weft("doctor");
+  EXPECT_EQ(outcome.status, 0);
+  for (const char* line : {"\ncpu ", "\ncores ", "\nkernels ", "\nmemory ", "\nshared memory ", "\nucx ",
+                           "\n  tcp ", "\ncuda ", "\nlimits "}) {
+    EXPECT_THAT(outcome.out, HasSubstr(line));
+  }
+  EXPECT_THAT(weft("doctor 2>&1 >/dev/null").out, IsEmpty());
+}
+
+TEST_F(CommandLine, RefusesWrongUsageWithTheNearestSpelling) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "Usage: weft"},
+      {"plam",
+       "weft: unknown command 'plam'; did you mean 'plan'? (commands: train, plan, check, launch, doctor, "
+       "version)"},
+      {"train", "weft: --config is required"},
+      {"train --confg c.yaml", "weft: unknown option '--confg'; did you mean '--config'?"},
+      {"train --config c.yaml --run_dri x", "unknown option '--run_dri'; did you mean '--run-dir'?"},
+      {"train --config c.yaml surplus", "surplus"},
+      {"train --config", "--config"},
+      {"plan", "weft: --config or --schedule is needed"},
+      {"plan --schedule 1f1b", "weft: --ranks and --microbatches are needed"},
+      {"plan --schedule 1f1b --ranks 0 --microbatches 4", "--ranks"},
+      {"plan --schedule 1f2b --ranks 2 --microbatches 4", "did you mean '1f1b'?"},
+      {"plan --schedule 1f1b --ranks 2 --microbatches 4 --format yaml", "--format"},
+      {"plan --schedule 1f1b --ranks 2 --microbatches 4 --cost 1,2", "--cost"},
+      {"plan --schedule 1f1b --ranks 2 --microbatches 4 --cost 1,1,-1,0", "weft: "},
+      {"plan --ranks 2 --microbatches 4 --compare --memory lots", "'lots' is no amount of memory"},
+      {"plan --schedule 1f1b --ranks 2 --microbatches 4 --against none.json", "cannot read none.json"},
+      {"plan --config c.yaml --schedule 1f1b", "use --pipeline_parallel_schedule"},
+      {"check", "file is required"},
+      {"check none.csv", "none.csv"},
+      {"launch -n 0 -- true", "-n"},
+      {"launch", "program is required"},
+  };
+  for (const auto& [arguments, words] : cases) {
+    const Outcome outcome = weft(arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(words)) << arguments;
+    EXPECT_THAT(outcome.out, IsEmpty()) << arguments;
+  }
+}
+
+TEST_F(CommandLine, TakesDashesAndUnderscoresAlike) {
+  for (const char* spelling : {"--pipeline_parallel_schedule afab", "--pipeline-parallel-schedule=afab",
+                               "--pipeline_parallel-schedule=gpipe"}) {
+    EXPECT_THAT(weft(std::string("train --config_file c.yaml --print_config ") + spelling).out,
+                ContainsRegex("schedule: (afab|gpipe)"));
+  }
+}
+
+TEST_F(CommandLine, LetsTheLastOfFlagsAndSetWin) {
+  const std::string train = "train --config c.yaml --print-config ";
+  EXPECT_THAT(weft(train + "--set pipeline_parallel.schedule=afab --pipeline_parallel_schedule zbv").out,
+              HasSubstr("schedule: zbv"));
+  EXPECT_THAT(weft(train + "--pipeline_parallel_schedule zbv --set pipeline_parallel.schedule=afab").out,
+              HasSubstr("schedule: afab"));
+  EXPECT_THAT(
+      weft(train + "--threads 3 --set pipeline_parallel.threads=2 --set pipeline_parallel.threads=1").out,
+      HasSubstr("threads: 1"));
+  EXPECT_THAT(weft(train + "--set tokens.train_steps=70_000").out, HasSubstr("train_steps: 70000"));
+}
+
+TEST_F(CommandLine, RefusesAConfigurationInOneLineBeforeAnythingStarts) {
+  put("u.yaml", "tokens:\n  train_stepz: 3\n");
+  const std::pair<const char*, const char*> cases[] = {
+      {"--config none.yaml", "none.yaml"},
+      {"--config u.yaml", "^u.yaml:2:3: tokens.train_stepz: "},
+      {"--config c.yaml --set tokens.nonsense=3", "^--set:"},
+      {"--config c.yaml --pipeline_parallel_schedule 1f2b", "1f1b"},
+      {"--config c.yaml --set parallelism.pp=64", "parallelism.pp"},
+      {"--config c.yaml --set data_stages.0.data.dataset.text_files=[none*]", "none"},
+      {"--config c.yaml --threads many", "threads"},
+  };
+  for (const auto& [arguments, words] : cases) {
+    const Outcome outcome = weft(std::string("train --run-dir r ") + arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments;
+    EXPECT_THAT(outcome.err, AllOf(ContainsRegex(words), EndsWith("\n"))) << arguments;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_FALSE(exists("r")) << arguments;
+    EXPECT_FALSE(exists("runs")) << arguments;
+  }
+}
+
+TEST_F(CommandLine, SaysWhatItWouldStartAndStartsNothing) {
+  const Outcome outcome = weft("train --config c.yaml --dry-run");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(
+      outcome.out,
+      AllOf(HasSubstr("2 processes on this host: schedule 1f1b, 2 stages, 4 micro-batches a step, 3 steps\n"),
+            HasSubstr("rank 1: stage 1, WEFT_RANK=1 WEFT_WORLD_SIZE=2 "), Not(HasSubstr("--dry-run"))));
+  EXPECT_FALSE(exists("runs"));
+}
+
+TEST_F(CommandLine, PlansEveryFormat) {
+  const std::string plan = "plan --schedule zbv --ranks 2 --microbatches 4 ";
+  EXPECT_THAT(weft(plan).out, HasSubstr("makespan"));
+  EXPECT_THAT(weft(plan + "--format json").out, StartsWith("{"));
+  EXPECT_THAT(weft(plan + "--format csv").out, StartsWith("0F0,"));
+  EXPECT_THAT(weft(plan + "--format svg").out, HasSubstr("<svg"));
+  EXPECT_THAT(weft(plan + "--format chrome").out, HasSubstr("traceEvents"));
+  EXPECT_THAT(weft("plan --ranks 2 --microbatches 4 --compare").out, HasSubstr("dualpipe_v"));
+  EXPECT_THAT(weft("plan --config c.yaml").out, HasSubstr("activation slots"));
+  EXPECT_THAT(weft("plan --config c.yaml --compare --memory 1GiB").out, HasSubstr("MiB"));
+}
+
+TEST_F(CommandLine, ChecksCustomSchedules) {
+  put("good.csv", weft("plan --schedule 1f1b --ranks 2 --microbatches 3 --format csv").out);
+  const Outcome good = weft("check good.csv");
+  EXPECT_EQ(good.status, 0);
+  EXPECT_THAT(
+      good.out,
+      HasSubstr(
+          "good.csv is complete, ordered and free of deadlock; it needs 2 slots on its fullest rank\n"));
+  EXPECT_EQ(weft("check good.csv --slots 1").status, 2);
+  put("bad.csv", "0F0,0B0,0F0\n");
+  const Outcome bad = weft("check bad.csv");
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_THAT(bad.err, HasSubstr("row 1, column 3"));
+}
+
+TEST_F(CommandLine, LaunchesPrograms) {
+  const Outcome outcome = weft("launch -n 2 -- sh -c 'echo $0 is $WEFT_RANK of $WORLD_SIZE' --it");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("[rank 0] --it is 0 of 2\n"), HasSubstr("[rank 1] --it is 1 of 2\n")));
+  EXPECT_EQ(weft("launch -- sh -c 'exit 3'").status, 1);
+  const Outcome absent = weft("launch -n 2 no-such-program");
+  EXPECT_EQ(absent.status, 1);
+  EXPECT_THAT(absent.err, HasSubstr("cannot run no-such-program: no such program in PATH"));
+}
+
+TEST_F(CommandLine, TrainsInProcessesAndInThreadsWithTheSameBits) {
+  const Outcome processes = weft("train --config c.yaml --run-dir p");
+  ASSERT_EQ(processes.status, 0) << processes.err;
+  const Outcome threads =
+      weft("train --config c.yaml --run-dir t --transport inproc --pipeline_parallel_schedule afab");
+  ASSERT_EQ(threads.status, 0) << threads.err;
+  const std::size_t hash = processes.out.rfind("weights_sha256: ");
+  ASSERT_NE(hash, std::string::npos);
+  EXPECT_THAT(threads.out, EndsWith(processes.out.substr(hash)));
+  EXPECT_EQ(text_of("p/result.json"), text_of("t/result.json"));
+}
+
+TEST_F(CommandLine, NamesTheRankWhoseNumbersGoBad) {
+  const Outcome outcome = weft(
+      "train --config c.yaml --run-dir n --set optimizer.learning_rate_scheduler.learning_rate=1e30 --set "
+      "optimizer.clip_grad=null --set tokens.train_steps=20");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err,
+              AllOf(ContainsRegex("weft: rank [01] failed: .*step [0-9]+"), Not(HasSubstr("exit status"))));
+}
+
+}  // namespace
