@@ -87,15 +87,13 @@ TEST_F(CommandLine, TellsWhatTheMachineOffers) {
                            "\n  tcp ", "\ncuda ", "\nlimits "}) {
     EXPECT_THAT(outcome.out, HasSubstr(line));
   }
-  EXPECT_THAT(weft("doctor 2>&1 >/dev/null").out, IsEmpty());
+  EXPECT_THAT(outcome.err, IsEmpty());
 }
 
 TEST_F(CommandLine, RefusesWrongUsageWithTheNearestSpelling) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "Usage: weft"},
-      {"plam",
-       "weft: unknown command 'plam'; did you mean 'plan'? (commands: train, plan, check, launch, doctor, "
-       "version)"},
+      {"plam", "weft: unknown command 'plam'; did you mean 'plan'? (commands: train, plan, check, launch, "},
       {"train", "weft: --config is required"},
       {"train --confg c.yaml", "weft: unknown option '--confg'; did you mean '--config'?"},
       {"train --config c.yaml --run_dri x", "unknown option '--run_dri'; did you mean '--run-dir'?"},
@@ -113,7 +111,7 @@ TEST_F(CommandLine, RefusesWrongUsageWithTheNearestSpelling) {
       {"plan --config c.yaml --schedule 1f1b", "use --pipeline_parallel_schedule"},
       {"check", "file is required"},
       {"check none.csv", "none.csv"},
-      {"launch -n 0 -- true", "-n"},
+      {"launch -n 0 -- true", "--ranks: "},
       {"launch", "program is required"},
   };
   for (const auto& [arguments, words] : cases) {
@@ -145,10 +143,11 @@ TEST_F(CommandLine, LetsTheLastOfFlagsAndSetWin) {
 }
 
 TEST_F(CommandLine, RefusesAConfigurationInOneLineBeforeAnythingStarts) {
-  put("u.yaml", "tokens:\n  train_stepz: 3\n");
+  std::string text = text_of("c.yaml");
+  put("u.yaml", text.insert(text.find("sequence_length"), "train_stepz: 3, "));
   const std::pair<const char*, const char*> cases[] = {
       {"--config none.yaml", "none.yaml"},
-      {"--config u.yaml", "^u.yaml:2:3: tokens.train_stepz: "},
+      {"--config u.yaml", "^u.yaml:7:10: tokens.train_stepz: .*train_steps"},
       {"--config c.yaml --set tokens.nonsense=3", "^--set:"},
       {"--config c.yaml --pipeline_parallel_schedule 1f2b", "1f1b"},
       {"--config c.yaml --set parallelism.pp=64", "parallelism.pp"},
@@ -184,7 +183,7 @@ TEST_F(CommandLine, PlansEveryFormat) {
   EXPECT_THAT(weft(plan + "--format chrome").out, HasSubstr("traceEvents"));
   EXPECT_THAT(weft("plan --ranks 2 --microbatches 4 --compare").out, HasSubstr("dualpipe_v"));
   EXPECT_THAT(weft("plan --config c.yaml").out, HasSubstr("activation slots"));
-  EXPECT_THAT(weft("plan --config c.yaml --compare --memory 1GiB").out, HasSubstr("MiB"));
+  EXPECT_THAT(weft("plan --config c.yaml --compare --memory 1GiB").out, HasSubstr("shortest within 1.0 GiB"));
 }
 
 TEST_F(CommandLine, ChecksCustomSchedules) {
