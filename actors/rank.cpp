@@ -108,6 +108,7 @@ const StepReport& Rank::train(std::uint64_t step, BatchSource& data) {
 double Rank::evaluate(std::uint64_t pass, BatchSource& data) { return loop_.run(evaluate_pass(pass, data)); }
 
 Task<void> Rank::train_step(std::uint64_t step, BatchSource& data) {
+  step_ = step;
   co_await actor_->run_step(step, Phase::train, data);
   const Nanoseconds ops_done = loop_.now();
   co_await exchange_tied();
@@ -264,9 +265,9 @@ void Rank::read_agreement() {
   const auto stage = reader.next<std::uint16_t>();
   const auto index = reader.next<std::uint32_t>();
   if (index != UINT32_MAX)
-    throw NonFiniteError(
-        fmt::format("the gradient norm is not finite; first tensor that is not finite: the gradient of {}",
-                    plan_.parameters.at(stage).at(index)));
+    throw NonFiniteError(fmt::format(
+        "step {}: the gradient norm is not finite; first tensor that is not finite: the gradient of {}",
+        step_, plan_.parameters.at(stage).at(index)));
 }
 
 std::vector<std::string> Rank::gather_text(const std::string& mine) {

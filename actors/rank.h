@@ -107,6 +107,7 @@ class Rank {
   std::unique_ptr<Mailbox> mailbox_;
   std::unique_ptr<StageActor> actor_;
   std::unique_ptr<Collectives> collectives_;
+  std::uint64_t step_ = 0;
   StepReport report_;
   std::vector<std::byte*> tie_buffers_;        // [tie], where the first use is here and the second is not
   std::vector<std::byte> part_;                // this rank's share of the agreement
