@@ -157,7 +157,7 @@ JobResult Supervisor::run() {
   while (!all_exited()) {
     wait_for_news();
     handle_signals();
-    handle_events();  // before the exits: a rank's own words come first
+    handle_events();
     reap();
     handle_deadlines();
   }
@@ -278,6 +278,8 @@ void Supervisor::reap() {
     rank.errors.pump(writer_);
     ended.push_back(number);
   }
+  if (ended.empty()) return;
+  handle_events();  // what they said before they ended
   // A rank that was killed explains neighbours that gave up, not the other way round.
   std::stable_partition(ended.begin(), ended.end(),
                         [&](std::uint32_t number) { return ranks_[number].exit->si_code != CLD_EXITED; });

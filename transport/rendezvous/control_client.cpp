@@ -30,8 +30,9 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kConnectLimit = 10s;
-constexpr auto kLastWordsLimit = 500ms;
-constexpr auto kDoneLimit = 2s;
+// How long to wait for the launcher's answer, should the machine be very busy.
+constexpr auto kLastWordsLimit = 2s;
+constexpr auto kDoneLimit = 10s;
 
 /// The control thread takes no signal: they are for the program's own threads.
 class SignalsBlocked {

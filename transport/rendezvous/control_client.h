@@ -70,13 +70,13 @@ class ControlClient {
   void tick() noexcept;
 
   /// This rank fails for `what`: tells the launcher, who tells all others. Returns when it has been taken
-  /// over or after half a second. Only the first call counts.
+  /// over or after two seconds. Only the first call counts.
   void fail(std::string_view what) noexcept;
   /// This rank fails because it lost `peer` (an endpoint error, say): a cause only if nothing better is
   /// found.
   void fail_by_peer(std::uint32_t peer, std::string_view what) noexcept;
   /// This rank has ended all its work and will leave: from now on its end is no failure. Waits for the
-  /// launcher's answer, two seconds at most.
+  /// launcher's answer, ten seconds at most.
   void done() noexcept;
 
   /// The first cause once one is known: another rank's failure, or the loss of the launcher.
