@@ -13,6 +13,7 @@
 #include "weft/training/config/load.h"
 #include "weft/training/configured_schedule.h"
 #include "weft/training/llama.h"
+#include "weft/training/log_level.h"
 #include "weft/training/trainer.h"
 #include "weft/transport/rendezvous/rank_environment.h"
 
@@ -43,20 +44,6 @@ void stop_on_signals() {
     on_signal(
         number, [](int which) { told_to_stop = which; }, static_cast<int>(SA_RESETHAND) | SA_RESTART);
   }
-}
-
-log::Level level_of(LogLevel level) {
-  switch (level) {
-    case LogLevel::debug:
-      return log::Level::debug;
-    case LogLevel::info:
-      return log::Level::info;
-    case LogLevel::warning:
-      return log::Level::warning;
-    case LogLevel::error:
-      return log::Level::error;
-  }
-  return log::Level::info;
 }
 
 TrainerOptions options_of(const TrainArguments& arguments, const LoadedConfig& loaded) {
@@ -133,7 +120,7 @@ int train(const TrainArguments& arguments, const std::vector<std::string>& comma
     fmt::print("{}", to_yaml(config));
     return 0;
   }
-  log::start(level_of(config.logging.log_level), "");
+  log::start(log_level_of(config), "");
   const bool threads = config.pipeline_parallel.transport == TransportChoice::inproc;
   if (!threads && rank_environment()) return train_as_rank(loaded, arguments);
   const Schedule schedule = configured_schedule(config);

@@ -16,6 +16,7 @@
 #include "weft/training/config/load.h"
 #include "weft/training/given_weights.h"
 #include "weft/training/learning_rate.h"
+#include "weft/training/log_level.h"
 
 namespace weft {
 namespace {
@@ -51,20 +52,6 @@ class NoBatches final : public BatchSource {
  private:
   TensorList none_;
 };
-
-log::Level level_of(LogLevel level) {
-  switch (level) {
-    case LogLevel::debug:
-      return log::Level::debug;
-    case LogLevel::info:
-      return log::Level::info;
-    case LogLevel::warning:
-      return log::Level::warning;
-    case LogLevel::error:
-      return log::Level::error;
-  }
-  return log::Level::info;
-}
 
 }  // namespace
 
@@ -141,7 +128,7 @@ void RankTrainer::open_folder() {
   attempt_ = told.substr(0, told.find('\n'));
   path_ = told.substr(told.find('\n') + 1);
   if (setup_.one_process_per_rank || rank_.rank() == 0)
-    log::start(level_of(setup_.config.logging.log_level), "", log_file(path_, rank_.rank()).string());
+    log::start(log_level_of(setup_.config), "", log_file(path_, rank_.rank()).string());
 }
 
 // No barrier: a rank goes through its forward ops and on to the next step.
