@@ -181,6 +181,10 @@ TEST(ConfigErrors, RefuseWhatCannotBeHonoured) {
        "num_key_value_heads: num_attention_heads 4 is not divisible by"},
       {"model.model_config.head_dim=3", "head_dim: the head size 3 is odd"},
       {"model.model_config.vocab_size=0", "vocab_size: '0' is out of range"},
+      {"model.make_vocab_size_divisible_by=1_000_000_000", "vocab_size: the vocabulary would hold 2^28"},
+      {"tokens={sequence_length: 1024, micro_batch_size: 1_000_000, train_steps: 1, "
+       "batch_accumulation_per_replica: 1}",
+       "tokens.micro_batch_size: a micro-batch would hold 2^28"},
       {"model.model_config.hidden_act=gelu", "weft has no activation but SiLU; allowed: silu"},
       {"model.model_config.moe_config={num_experts: 8}", "weft has no mixture of experts; allowed: null"},
       {"model.model_config.sliding_window_size=4096", "weft has no sliding window attention"},
@@ -351,15 +355,6 @@ TEST(ConfigFiles, InTheTreeLoad) {
 TEST(RunName, HoldsDateAndJob) {
   EXPECT_EQ(expand_run_name("a_%date_%jobid%", "20240102_030405", "7"), "a_20240102_030405_7%");
   EXPECT_EQ(expand_run_name("plain", "d", "j"), "plain");
-}
-
-TEST(WeightDecay, SparesNamesThatAPatternMatchesFromTheStart) {
-  OptimizerConfig optimizer;
-  optimizer.weight_decay_exclude_named_params = {".*norm.*", "lm_head"};
-  EXPECT_FALSE(decays_weights(optimizer, "model.layers.0.input_layernorm.weight"));
-  EXPECT_FALSE(decays_weights(optimizer, "lm_head.weight"));
-  EXPECT_TRUE(decays_weights(optimizer, "model.lm_head.weight"));
-  EXPECT_TRUE(decays_weights(optimizer, "model.embed_tokens.weight"));
 }
 
 TEST(VocabSize, IsPaddedToAMultiple) {

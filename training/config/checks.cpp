@@ -13,6 +13,8 @@
 namespace weft {
 namespace {
 
+constexpr std::int64_t largest_dimension = 1 << 28;  // of a matrix, as the model checks it too
+
 /// Throws errors that name a key and its place.
 class Checker {
  public:
@@ -41,7 +43,7 @@ class Checker {
     if (stages > most_stages) {
       fail("parallelism.pp", fmt::format("pp x chunks makes {} stages", stages), "up to 65535");
     }
-    if (stages > 0 && !config_.model.init_method.path) (void)layers_per_stage(config_, stages, sources_);
+    if (stages > 0) (void)layers_per_stage(config_, stages, sources_);
   }
 
   void model() const {
@@ -65,6 +67,12 @@ class Checker {
            fmt::format("the head size {} is odd, rotary embedding needs pairs", model.head_size()),
            "an even head size");
     }
+    if (model.num_attention_heads * model.head_size() >= largest_dimension) {
+      fail(block + "num_attention_heads", "the heads together would be 2^28 wide or wider");
+    }
+    if (config_.model.padded_vocab_size() >= largest_dimension) {
+      fail(block + "vocab_size", "the vocabulary would hold 2^28 tokens or more");
+    }
     const RopeScalingConfig& rope = model.rope_scaling;
     if (rope.rope_type == RopeScalingType::llama3 && rope.high_freq_factor <= rope.low_freq_factor) {
       fail(block + "rope_scaling.high_freq_factor", "is not above low_freq_factor");
@@ -72,10 +80,9 @@ class Checker {
   }
 
   void tokens() const {
-    constexpr std::int64_t most_tokens = 1LL << 31;
     const TokensConfig& tokens = config_.tokens;
-    if (tokens.micro_batch_size * tokens.sequence_length >= most_tokens) {
-      fail("tokens.micro_batch_size", "a micro-batch would hold 2^31 tokens or more");
+    if (tokens.micro_batch_size * tokens.sequence_length >= largest_dimension) {
+      fail("tokens.micro_batch_size", "a micro-batch would hold 2^28 tokens or more");
     }
   }
 
@@ -136,7 +143,7 @@ class Checker {
                  " is not supported: text_files are read byte by byte",
              "byte");
       }
-      if (!config_.model.init_method.path && config_.model.model_config.vocab_size < bytes) {
+      if (config_.model.model_config.vocab_size < bytes) {
         fail("model.model_config.vocab_size",
              fmt::format("{} is too small for the byte tokenizer of text_files",
                          config_.model.model_config.vocab_size),

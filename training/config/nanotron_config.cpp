@@ -1,7 +1,6 @@
 #include "weft/training/config/nanotron_config.h"
 
 #include <algorithm>
-#include <regex>
 
 namespace weft {
 
@@ -25,13 +24,6 @@ std::string expand_run_name(const std::string& run, const std::string& date, con
     }
   }
   return result;
-}
-
-bool decays_weights(const OptimizerConfig& optimizer, const std::string& parameter) {
-  const auto& patterns = optimizer.weight_decay_exclude_named_params;
-  return std::none_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return std::regex_search(parameter, std::regex(pattern), std::regex_constants::match_continuous);
-  });
 }
 
 }  // namespace weft

@@ -42,7 +42,8 @@ struct PipelineParallelConfig {
   PartitionConfig partition;
   TransportChoice transport = TransportChoice::automatic;
   std::optional<std::int64_t> threads;  ///< per rank; none = cores of the host / ranks on it
-  std::optional<std::int64_t> max_in_flight;  ///< most (stage, micro-batch) pairs a rank holds; none = the schedule's peak
+  std::optional<std::int64_t>
+      max_in_flight;  ///< most (stage, micro-batch) pairs a rank holds; none = the schedule's peak
   bool operator==(const PipelineParallelConfig&) const = default;
 };
 
@@ -197,8 +198,9 @@ struct OptimizerConfig {
   OptimizerFactoryConfig optimizer_factory;
   LearningRateConfig learning_rate_scheduler;
   double weight_decay = 0;
-  std::vector<std::string> weight_decay_exclude_named_params;  ///< regular expressions, see decays_weights
-  std::optional<double> clip_grad;                             ///< largest gradient norm, none = no clipping
+  std::vector<std::string>
+      weight_decay_exclude_named_params;  ///< regular expressions, matched from a name's start
+  std::optional<double> clip_grad;        ///< largest gradient norm, none = no clipping
   bool accumulate_grad_in_fp32 = true;
   std::int64_t zero_stage = 0;
   bool operator==(const OptimizerConfig&) const = default;
@@ -244,9 +246,5 @@ struct NanotronConfig {
 /// `run` with %date replaced by `date` (YYYYmmdd_HHMMSS) and %jobid by `job` (Slurm's job, or "local").
 [[nodiscard]] std::string expand_run_name(const std::string& run, const std::string& date,
                                           const std::string& job);
-
-/// Whether AdamW and SGD decay the parameter: no expression of weight_decay_exclude_named_params matches at
-/// the start of its name (Hugging Face's name, as in exports and hashes).
-[[nodiscard]] bool decays_weights(const OptimizerConfig& optimizer, const std::string& parameter);
 
 }  // namespace weft
