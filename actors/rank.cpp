@@ -113,6 +113,7 @@ Task<void> Rank::train_step(std::uint64_t step, BatchSource& data) {
   const Nanoseconds ops_done = loop_.now();
   co_await exchange_tied();
   co_await agree();
+  actor_->leave_step();
   double scale = 1.0;
   if (options_.clip_gradient) scale = std::min(1.0, *options_.clip_gradient / (report_.gradient_norm + 1e-6));
   optimizer_->update(step, scale);
@@ -122,6 +123,7 @@ Task<void> Rank::train_step(std::uint64_t step, BatchSource& data) {
 
 Task<double> Rank::evaluate_pass(std::uint64_t pass, BatchSource& data) {
   co_await actor_->run_step(pass, Phase::evaluate, data);
+  actor_->leave_step();
   double sum = 0;
   for (const double loss : actor_->record().losses) sum += loss;
   co_return sum / plan_.schedule.microbatches;

@@ -42,7 +42,7 @@ class RankProcess final : public ActorObserver {
   void working(std::uint64_t ops_done, const Op& op) noexcept override;
   void waiting(std::uint64_t ops_done, const char* what) noexcept override;
   /// Between steps, where no progress is expected.
-  void outside() noexcept { control_->set_outside(); }
+  void outside() noexcept override { control_->set_outside(); }
 
  private:
   RankEnvironment environment_;

@@ -20,6 +20,8 @@ class ActorObserver {
   virtual ~ActorObserver() = default;
   virtual void working(std::uint64_t ops_done, const Op& op) noexcept = 0;
   virtual void waiting(std::uint64_t ops_done, const char* what) noexcept = 0;
+  /// The step's ops and exchanges are done: what follows (update, data, checkpoints) may take its time.
+  virtual void outside() noexcept = 0;
 };
 
 /// What a rank measured in one step.
@@ -55,6 +57,10 @@ class StageActor {
   /// Adds the update of the current step to the trace.
   void trace_update(Nanoseconds start, Nanoseconds end);
   void observe(ActorObserver* observer) noexcept { observer_ = observer; }
+  /// Tells the observer that the step is over but for the update.
+  void leave_step() noexcept {
+    if (observer_ != nullptr) observer_->outside();
+  }
 
  private:
   struct LocalStage {
