@@ -94,6 +94,11 @@ TEST(YamlTree, RefusesBombs) {
     aliases += "]\n";
   }
   EXPECT_THAT(error_of(aliases), HasSubstr("more than 100000 values"));
+  std::string one_level = "a: &a [";
+  for (int i = 0; i < 1000; ++i) one_level += "x, ";
+  one_level += "]\nb: [";
+  for (int i = 0; i < 200; ++i) one_level += "*a, ";
+  EXPECT_THAT(error_of(one_level + "]\n"), HasSubstr("more than 100000 values"));
   EXPECT_THAT(error_of(std::string(5000, '[')), StartsWith("f:1:"));
   EXPECT_THAT(error_of(std::string(5000, '{')), StartsWith("f:1:"));
   std::string blocks;

@@ -96,6 +96,15 @@ TEST(Nanoset, BlendsFoldersByTheirWeights) {
     }
   }
   EXPECT_EQ(times.size(), 107U);
+  // folder a is gone through in another order each time
+  std::vector<std::int32_t> from_a_in_order;
+  for (std::uint64_t n = 0; n < 40; ++n) {
+    const std::int32_t token = first_token(set, n);
+    if (token < 1000) from_a_in_order.push_back(token);
+  }
+  const auto first = from_a_in_order.begin();
+  EXPECT_THAT(std::vector(first, first + 7), ::testing::UnorderedElementsAre(0, 4, 8, 12, 16, 20, 24));
+  EXPECT_NE(std::vector(first, first + 7), std::vector(first + 7, first + 14));
   // far along, beyond one block of the blend
   EXPECT_LT(first_token(set, 123'456'789'012), 5000);
 }
