@@ -9,10 +9,10 @@
 
 #include "weft/base/error.h"
 #include "weft/base/random.h"
-#include "weft/model/ops/cpu/elementwise.h"
 #include "weft/model/ops/cpu/attention.h"
 #include "weft/model/ops/cpu/column_sum.h"
 #include "weft/model/ops/cpu/cross_entropy.h"
+#include "weft/model/ops/cpu/elementwise.h"
 #include "weft/model/ops/cpu/embedding.h"
 #include "weft/model/ops/cpu/rms_norm.h"
 #include "weft/model/ops/cpu/rope.h"
