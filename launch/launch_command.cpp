@@ -1,6 +1,7 @@
 #include "weft/launch/launch_command.h"
 
 #include "weft/launch/process.h"
+#include "weft/launch/rank_variables.h"
 #include "weft/launch/supervisor.h"
 
 namespace weft {
@@ -11,6 +12,7 @@ int launch_program(const LaunchArguments& arguments) {
   job.arguments = arguments.program;
   job.ranks = arguments.ranks;
   job.stop_by = StopBy::signal;
+  job.heartbeat_limit = heartbeat_limit();
   if (arguments.ranks == 1) job.speaker = 0;  // nobody to tell it from
   return supervise(job).exit_status();
 }

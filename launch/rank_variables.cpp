@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "weft/base/error.h"
+
 namespace weft {
 
 Variables rank_variables(std::uint32_t rank, std::uint32_t ranks, const Meeting& meeting) {
@@ -27,6 +29,18 @@ Variables rank_variables(std::uint32_t rank, std::uint32_t ranks, const Meeting&
   if (std::getenv("UCX_WARN_UNUSED_ENV_VARS") == nullptr)
     variables.emplace_back("UCX_WARN_UNUSED_ENV_VARS", "n");
   return variables;
+}
+
+std::chrono::milliseconds heartbeat_limit() {
+  const char* text = std::getenv("WEFT_HEARTBEAT_LIMIT");
+  if (text == nullptr) return std::chrono::seconds(10);
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !(seconds >= 1 && seconds <= 1e6)) {
+    throw ConfigError("WEFT_HEARTBEAT_LIMIT: '" + std::string(text) +
+                      "' does not fit; allowed: seconds, 1 to 1000000");
+  }
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
 std::vector<std::string> environment_with(const Variables& added) {

@@ -1,5 +1,6 @@
 #pragma once
 // The environment of a rank on this host.
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -22,6 +23,10 @@ struct Meeting {
 /// unless it is set already: no signal handlers of its own, no complaints about variables. All other settings
 /// are the transport's.
 [[nodiscard]] Variables rank_variables(std::uint32_t rank, std::uint32_t ranks, const Meeting& meeting);
+
+/// WEFT_HEARTBEAT_LIMIT, in seconds, or 10 s: how long a rank may be silent. Longer for work under a
+/// debugger. Throws ConfigError when it is no number from 1 to 1 000 000.
+[[nodiscard]] std::chrono::milliseconds heartbeat_limit();
 
 /// This process's environment with `added` in place of older values; NAME=VALUE.
 [[nodiscard]] std::vector<std::string> environment_with(const Variables& added);

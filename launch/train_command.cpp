@@ -9,6 +9,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/log.h"
+#include "weft/launch/rank_variables.h"
 #include "weft/launch/supervisor.h"
 #include "weft/training/config/load.h"
 #include "weft/training/configured_schedule.h"
@@ -107,6 +108,7 @@ int train_in_processes(const Schedule& schedule, const std::vector<std::string>&
   job.ranks = schedule.ranks;
   job.stop_by = StopBy::message;
   job.must_join = true;
+  job.heartbeat_limit = heartbeat_limit();
   job.speaker = schedule.rank_of.back();
   return supervise(job).exit_status();
 }

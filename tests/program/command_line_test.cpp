@@ -186,6 +186,15 @@ TEST_F(CommandLine, PlansEveryFormat) {
   EXPECT_THAT(weft("plan --config c.yaml --compare --memory 1GiB").out, HasSubstr("shortest within 1.0 GiB"));
 }
 
+TEST_F(CommandLine, ReadsAmountsOfMemoryInAnyUnit) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"1GiB", "1.0 GiB"}, {"1073741824", "1.0 GiB"}, {"2147483.648kB", "2.0 GiB"}, {"0.5TiB", "512.0 GiB"}};
+  for (const auto& [amount, shown] : cases) {
+    EXPECT_THAT(weft(std::string("plan --ranks 2 --microbatches 2 --compare --memory ") + amount).out,
+                HasSubstr(std::string("within ").append(shown)));
+  }
+}
+
 TEST_F(CommandLine, ChecksCustomSchedules) {
   put("good.csv", weft("plan --schedule 1f1b --ranks 2 --microbatches 3 --format csv").out);
   const Outcome good = weft("check good.csv");
@@ -207,6 +216,11 @@ TEST_F(CommandLine, LaunchesPrograms) {
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("[rank 0] --it is 0 of 2\n"), HasSubstr("[rank 1] --it is 1 of 2\n")));
   EXPECT_EQ(weft("launch -- sh -c 'exit 3'").status, 1);
+  setenv("WEFT_HEARTBEAT_LIMIT", "soon", 1);
+  const Outcome limit = weft("launch -- true");
+  unsetenv("WEFT_HEARTBEAT_LIMIT");
+  EXPECT_EQ(limit.status, 2);
+  EXPECT_THAT(limit.err, StartsWith("WEFT_HEARTBEAT_LIMIT: 'soon' does not fit"));
   const Outcome absent = weft("launch -n 2 no-such-program");
   EXPECT_EQ(absent.status, 1);
   EXPECT_THAT(absent.err, HasSubstr("cannot run no-such-program: no such program in PATH"));
