@@ -149,9 +149,13 @@ void Mailbox::file(const MessageHeader& header, Buffer buffer) {
     throw TransportError(fmt::format("{} of micro-batch {} for stage {} came twice in step {}",
                                      name(header.kind), header.microbatch, header.target_stage, header.step));
   message.tensors[header.tensor] = Tensor(std::move(buffer), header.dtype, header.shape);
-  if (++message.count == edge->plan.tensors.size())
-    state_.mark_arrived(header.kind == MessageKind::activation ? OpKind::forward : OpKind::backward_input,
-                        header.target_stage, header.microbatch);
+  if (++message.count < edge->plan.tensors.size()) return;
+  const OpKind needed = header.kind == MessageKind::activation ? OpKind::forward : OpKind::backward_input;
+  state_.mark_arrived(needed, header.target_stage, header.microbatch);
+  if (events_ == nullptr) return;
+  const Nanoseconds now = loop_.now();
+  events_->push_back({now, now, Op{header.microbatch, header.target_stage, needed, false}, rank_,
+                      static_cast<std::uint32_t>(step_), TraceKind::arrived, phase_});
 }
 
 Task<void> Mailbox::reserve(MessageKind kind, std::uint16_t stage, std::vector<Buffer>& buffers) {

@@ -11,6 +11,7 @@
 
 #include "weft/actors/event_loop.h"
 #include "weft/scheduling/rank_view.h"
+#include "weft/scheduling/trace.h"
 #include "weft/tensor/arena.h"
 #include "weft/tensor/tensor.h"
 #include "weft/transport/transport.h"
@@ -83,6 +84,8 @@ class Mailbox final : public MessageSink {
   /// Most message buffers in use at once, in bytes, over all receive pools (for the report).
   [[nodiscard]] std::size_t peak_receive_bytes() const noexcept;
   [[nodiscard]] EventLoop& loop() noexcept { return loop_; }
+  /// From now on arrivals from other ranks are appended to `events` (null: no longer).
+  void trace(std::vector<TraceEvent>* events) noexcept { events_ = events; }
   /// From now on released buffers return no credits: the rank ends.
   void stop_credits() noexcept;
 
@@ -141,6 +144,7 @@ class Mailbox final : public MessageSink {
   std::vector<Direct> directs_;
   std::vector<Part> parts_;
   std::uint32_t direct_sends_ = 0;
+  std::vector<TraceEvent>* events_ = nullptr;
 };
 
 }  // namespace weft

@@ -110,15 +110,15 @@ double Rank::evaluate(std::uint64_t pass, BatchSource& data) { return loop_.run(
 Task<void> Rank::train_step(std::uint64_t step, BatchSource& data) {
   step_ = step;
   co_await actor_->run_step(step, Phase::train, data);
-  const Nanoseconds ops_done = loop_.now();
   co_await exchange_tied();
   co_await agree();
   actor_->leave_step();
+  const Nanoseconds agreed = loop_.now();
   double scale = 1.0;
   if (options_.clip_gradient) scale = std::min(1.0, *options_.clip_gradient / (report_.gradient_norm + 1e-6));
   optimizer_->update(step, scale);
   parameters_changed();
-  actor_->trace_update(ops_done, loop_.now());
+  actor_->trace_update(agreed, loop_.now());
 }
 
 Task<double> Rank::evaluate_pass(std::uint64_t pass, BatchSource& data) {

@@ -46,6 +46,7 @@ Task<void> StageActor::issue(Decision decision) {
       break;
     case OpKind::backward:
       co_await backward_input(at, op.microbatch);
+      trace(TraceKind::input_done, op, mailbox_.loop().now(), mailbox_.loop().now());
       co_await backward_weight(at, op.microbatch);
       break;
     case OpKind::backward_input:
@@ -58,13 +59,9 @@ Task<void> StageActor::issue(Decision decision) {
   view_.mark_completed(op);
 
   const Nanoseconds end = mailbox_.loop().now();
-  if (events_) {
-    if (record_.first_start != 0 && idle_since_ < start)
-      events_->push_back({idle_since_, start, op, rank_, static_cast<std::uint32_t>(step_),
-                          TraceKind::waiting, view_.phase()});
-    events_->push_back(
-        {start, end, op, rank_, static_cast<std::uint32_t>(step_), TraceKind::executed, view_.phase()});
-  }
+  if (record_.first_start != 0 && idle_since_ < start) trace(TraceKind::waiting, op, idle_since_, start);
+  if (decision.was_held()) trace(TraceKind::held, op, decision.held_since(), start);
+  trace(TraceKind::executed, op, start, end);
   if (record_.first_start == 0) record_.first_start = start;
   record_.last_end = end;
   record_.busy += end - start;
@@ -193,9 +190,17 @@ void StageActor::begin_step(std::uint64_t step, Phase phase, BatchSource& data) 
 }
 
 void StageActor::trace_update(Nanoseconds start, Nanoseconds end) {
-  if (events_)
-    events_->push_back(
-        {start, end, Op{}, rank_, static_cast<std::uint32_t>(step_), TraceKind::update, Phase::train});
+  trace(TraceKind::update, Op{}, start, end);
+}
+
+void StageActor::trace(TraceKind kind, const Op& op, Nanoseconds start, Nanoseconds end) {
+  if (events_ != nullptr)
+    events_->push_back({start, end, op, rank_, static_cast<std::uint32_t>(step_), kind, view_.phase()});
+}
+
+void StageActor::trace(std::vector<TraceEvent>* events) noexcept {
+  events_ = events;
+  mailbox_.trace(events);
 }
 
 void StageActor::hold(std::uint64_t bytes) noexcept {

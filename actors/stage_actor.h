@@ -53,7 +53,7 @@ class StageActor {
 
   [[nodiscard]] const StepRecord& record() const noexcept { return record_; }
   /// From now on events are appended to `events` (null: no longer).
-  void trace(std::vector<TraceEvent>* events) noexcept { events_ = events; }
+  void trace(std::vector<TraceEvent>* events) noexcept;
   /// Adds the update of the current step to the trace.
   void trace_update(Nanoseconds start, Nanoseconds end);
   void observe(ActorObserver* observer) noexcept { observer_ = observer; }
@@ -82,6 +82,7 @@ class StageActor {
   Task<void> backward_input(LocalStage& local, std::uint32_t microbatch);
   Task<void> backward_weight(LocalStage& local, std::uint32_t microbatch);
   void hold(std::uint64_t bytes) noexcept;
+  void trace(TraceKind kind, const Op& op, Nanoseconds start, Nanoseconds end);
   void check_loss(const MicrobatchContext& context) const;
   void describe_wait() noexcept;
   LocalStage& local(std::uint16_t stage) noexcept;

@@ -139,7 +139,8 @@ void CommandLine::add_plan() {
       "Examples:\n"
       "  weft plan --schedule zbv --ranks 4 --microbatches 8\n"
       "  weft plan --schedule my.csv --format svg\n"
-      "  weft plan --config configs/config_tiny_llama.yaml --compare --memory 2GiB");
+      "  weft plan --config configs/config_tiny_llama.yaml --compare --memory 2GiB\n"
+      "  weft plan --config configs/config_tiny_llama.yaml --compare --costs-from trace.json");
   plan_.config.emplace();
   add_config_options(command, *plan_.config, kPlanFlags);
   command->add_option("--schedule", plan_.schedule, "A schedule alone: its name, or a .csv file");
@@ -154,6 +155,12 @@ void CommandLine::add_plan() {
                    "F,I,W,COMM: durations of forward, both backward halves, and a message")
       ->delimiter(',')
       ->expected(4);
+  command
+      ->add_option("--costs-from", plan_.costs_from,
+                   "TRACE: the durations that a run of the same model measured (weft train --trace)")
+      ->excludes("--cost");
+  command->add_option("--cores", plan_.cores, "Cores that the ranks share; default one each")
+      ->check(CLI::Range(1, 65536));
   command->add_option("--format", plan_.format, "text, json, csv, svg or chrome")
       ->check(CLI::IsMember({"text", "json", "csv", "svg", "chrome"}))
       ->capture_default_str();

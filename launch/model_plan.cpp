@@ -1,9 +1,13 @@
 #include "weft/launch/model_plan.h"
 
+#include <fmt/core.h>
+
 #include <functional>
+#include <numeric>
 #include <string_view>
 
 #include "weft/actors/pipeline_plan.h"
+#include "weft/base/error.h"
 #include "weft/training/config/partition.h"
 #include "weft/training/configured_schedule.h"
 #include "weft/training/llama.h"
@@ -15,22 +19,60 @@ Nanoseconds scaled(Nanoseconds cost, double factor) {
   return static_cast<Nanoseconds>(static_cast<double>(cost) * factor);
 }
 
-/// Costs of the stages by their FLOPs, from those of an even share.
-std::vector<OpCosts> stage_costs(const NanotronConfig& config, const std::vector<std::int64_t>& layers,
-                                 const OpCosts& even) {
-  const PartitionCost cost = flops_cost(config);
+OpCosts scaled(const OpCosts& costs, double factor) {
+  return {scaled(costs.forward, factor), scaled(costs.input, factor), scaled(costs.weight, factor),
+          scaled(costs.update, factor)};
+}
+
+/// FLOPs of the stages.
+std::vector<double> stage_flops(const PartitionCost& cost, const std::vector<std::int64_t>& layers) {
   std::vector<double> flops;
-  double sum = 0;
-  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+  for (std::size_t stage = 0; stage < layers.size(); ++stage)
     flops.push_back(cost.layer * static_cast<double>(layers[stage]) +
                     (stage + 1 == layers.size() ? cost.head : 0));
-    sum += flops.back();
-  }
+  return flops;
+}
+
+std::vector<OpCosts> stage_costs(const NanotronConfig& config, const std::vector<std::int64_t>& layers,
+                                 const OpCosts& even) {
+  const std::vector<double> flops = stage_flops(flops_cost(config), layers);
+  const double rank_share = std::accumulate(flops.begin(), flops.end(), 0.0) / config.parallelism.pp;
   std::vector<OpCosts> costs;
-  for (const double one : flops) {
-    const double share = one / sum * static_cast<double>(config.parallelism.pp);
-    costs.push_back({scaled(even.forward, share), scaled(even.input, share), scaled(even.weight, share), 0});
-  }
+  for (const double one : flops) costs.push_back(scaled(even, one / rank_share));
+  return costs;
+}
+
+/// The layers of the stages of another run of the same model.
+std::vector<std::int64_t> layers_of_run(NanotronConfig config, std::size_t stages) {
+  if (stages > static_cast<std::size_t>(config.model.model_config.num_hidden_layers))
+    throw ScheduleError(fmt::format("the trace has {} stages, the model has {} layers", stages,
+                                    config.model.model_config.num_hidden_layers));
+  config.pipeline_parallel.partition = {};
+  return layers_per_stage(config, static_cast<std::int64_t>(stages));
+}
+
+void add(OpCosts& sum, const OpCosts& more) {
+  sum.forward += more.forward;
+  sum.input += more.input;
+  sum.weight += more.weight;
+  sum.update += more.update;
+}
+
+std::vector<OpCosts> measured_costs(const NanotronConfig& config, const std::vector<std::int64_t>& layers,
+                                    const MeasuredCosts& measured) {
+  if (measured.stages.size() == layers.size()) return measured.stages;
+  const PartitionCost cost = flops_cost(config);
+  const std::vector<std::int64_t> run = layers_of_run(config, measured.stages.size());
+  const std::vector<double> run_flops = stage_flops(cost, run);
+  std::vector<OpCosts> layer_costs;
+  for (std::size_t stage = 0; stage < run.size(); ++stage)
+    layer_costs.insert(layer_costs.end(), static_cast<std::size_t>(run[stage]),
+                       scaled(measured.stages[stage], cost.layer / run_flops[stage]));
+  std::vector<OpCosts> costs(layers.size(), OpCosts{0, 0, 0, 0});
+  std::size_t layer = 0;
+  for (std::size_t stage = 0; stage < layers.size(); ++stage)
+    for (std::int64_t i = 0; i < layers[stage]; ++i) add(costs[stage], layer_costs[layer++]);
+  add(costs.back(), scaled(measured.stages.back(), cost.head / run_flops.back()));
   return costs;
 }
 
@@ -64,13 +106,23 @@ std::vector<MemoryColumn> memory_columns(const PipelinePlan& plan) {
 
 }  // namespace
 
-Plan plan_of_model(const NanotronConfig& config, const std::vector<double>& cost) {
+SimulationSettings PlanCosts::settings() const {
+  SimulationSettings settings = uniform;
+  settings.cores = cores;
+  if (!measured) return settings;
+  settings.stages = measured->stages;
+  settings.link.latency = measured->latency;
+  settings.early_gradient = true;
+  return settings;
+}
+
+Plan plan_of_model(const NanotronConfig& config, const PlanCosts& costs) {
   Schedule schedule = configured_schedule(config);
   const std::vector<std::int64_t> layers = layers_per_stage(config, schedule.stage_count);
 
-  SimulationSettings settings =
-      cost.empty() ? uniform_costs(1, 1, 1, 0) : uniform_costs(cost[0], cost[1], cost[2], cost[3]);
-  settings.stages = stage_costs(config, layers, settings.stages.front());
+  SimulationSettings settings = costs.settings();
+  settings.stages = costs.measured ? measured_costs(config, layers, *costs.measured)
+                                   : stage_costs(config, layers, settings.stages.front());
   const int threads = static_cast<int>(config.pipeline_parallel.threads.value_or(1));
   const PipelinePlan pipeline =
       plan_pipeline(schedule, Llama(config).stages({layers.begin(), layers.end()}, threads),

@@ -1,15 +1,29 @@
 #pragma once
 // The plan of a configured training: its schedule, the relative costs of its stages, the memory of its ranks.
-#include <vector>
+#include <optional>
 
 #include "weft/scheduling/plan.h"
+#include "weft/scheduling/trace_analysis.h"
 #include "weft/training/config/nanotron_config.h"
 
 namespace weft {
 
-/// Plans without taking memory for the model. A rank's share of the model's arithmetic, if it were cut
-/// evenly, counts as 1; each stage's F, I and W cost its share by FLOPs, times `cost` (F, I, W, latency
-/// between ranks; empty = 1, 1, 1, 0). Throws ConfigError, ScheduleError.
-[[nodiscard]] Plan plan_of_model(const NanotronConfig& config, const std::vector<double>& cost);
+/// What ops are assumed to cost.
+struct PlanCosts {
+  /// One F, I and W of an even share of the model's arithmetic (one p-th), and the latency between ranks.
+  SimulationSettings uniform = uniform_costs(1, 1, 1, 0);
+  /// What a run of this model measured, at any number of stages; counts instead.
+  std::optional<MeasuredCosts> measured;
+  std::uint32_t cores = 0;  ///< that all ranks share, 0 = one each
+
+  /// For a schedule without a model: every stage costs `uniform`, or what was measured on it. With measured
+  /// costs a B's gradient leaves after its I part, as in a run.
+  [[nodiscard]] SimulationSettings settings() const;
+};
+
+/// Plans without taking memory for the model. Every stage costs its share by FLOPs; measured costs of another
+/// partition are spread over its layers and head by FLOPs and put together anew. Throws ConfigError,
+/// ScheduleError.
+[[nodiscard]] Plan plan_of_model(const NanotronConfig& config, const PlanCosts& costs);
 
 }  // namespace weft

@@ -27,16 +27,28 @@ std::string shown(const Plan& plan, const std::string& format) {
                                 : plan_to_text(plan, terminal_width());
 }
 
-SimulationSettings costs_of(const PlanArguments& arguments) {
-  if (arguments.cost.empty()) return uniform_costs(1, 1, 1, 0);
-  return uniform_costs(arguments.cost[0], arguments.cost[1], arguments.cost[2], arguments.cost[3]);
-}
-
-std::vector<TraceEvent> read_trace(const std::string& path) {
+std::vector<TraceEvent> read_trace(const std::string& path, const char* flag) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
-  if (!file || !(text << file.rdbuf())) throw UsageError("--against: cannot read " + path);
+  if (!file || !(text << file.rdbuf())) throw UsageError(fmt::format("{}: cannot read {}", flag, path));
   return from_chrome_trace(text.str());
+}
+
+PlanCosts costs_of(const PlanArguments& arguments) {
+  PlanCosts costs;
+  costs.cores = arguments.cores;
+  if (!arguments.costs_from.empty())
+    costs.measured = measure_costs(read_trace(arguments.costs_from, "--costs-from"));
+  else if (!arguments.cost.empty())
+    costs.uniform = uniform_costs(arguments.cost[0], arguments.cost[1], arguments.cost[2], arguments.cost[3]);
+  return costs;
+}
+
+/// Costs for a schedule without a model.
+SimulationSettings settings_of(const PlanArguments& arguments) {
+  if (arguments.compare && !arguments.costs_from.empty())
+    throw UsageError("--costs-from with --compare needs --config, which says how to cut the model anew");
+  return costs_of(arguments).settings();
 }
 
 ScheduleRequest request_of(const PlanArguments& arguments) {
@@ -59,23 +71,23 @@ void require_sizes(const PlanArguments& arguments) {
 std::function<Plan(const ScheduleInfo&)> planner(const PlanArguments& arguments) {
   if (!arguments.config) {
     require_sizes(arguments);
-    return plan_maker(arguments.ranks, arguments.microbatches, costs_of(arguments));
+    return plan_maker(arguments.ranks, arguments.microbatches, settings_of(arguments));
   }
   return [config = load_config(*arguments.config, arguments.overrides).config,
-          cost = arguments.cost](const ScheduleInfo& schedule) mutable {
+          costs = costs_of(arguments)](const ScheduleInfo& schedule) mutable {
     config.pipeline_parallel.schedule = schedule.name;
     config.pipeline_parallel.chunks.reset();
-    return plan_of_model(config, cost);
+    return plan_of_model(config, costs);
   };
 }
 
 Plan wanted_plan(const PlanArguments& arguments) {
   if (arguments.config) {
-    return plan_of_model(load_config(*arguments.config, arguments.overrides).config, arguments.cost);
+    return plan_of_model(load_config(*arguments.config, arguments.overrides).config, costs_of(arguments));
   }
   if (arguments.schedule.empty()) throw UsageError("--config or --schedule is needed");
   if (!arguments.schedule.ends_with(".csv")) require_sizes(arguments);
-  return make_plan(make_schedule(request_of(arguments)), costs_of(arguments));
+  return make_plan(make_schedule(request_of(arguments)), settings_of(arguments));
 }
 
 }  // namespace
@@ -86,7 +98,8 @@ void print_plan(const PlanArguments& arguments) {
   }
   const Plan plan = wanted_plan(arguments);
   if (arguments.against.empty()) return print(shown(plan, arguments.format));
-  print(plan_against_trace(plan, read_trace(arguments.against), arguments.step, terminal_width()));
+  print(
+      plan_against_trace(plan, read_trace(arguments.against, "--against"), arguments.step, terminal_width()));
 }
 
 void check_schedule_file(const CheckArguments& arguments) {

@@ -18,6 +18,8 @@ struct PlanArguments {
   std::uint32_t chunks = 0;         ///< stages per rank, 0 = what the schedule needs
   std::uint32_t max_in_flight = 0;  ///< 0 = the schedule's own peak
   std::vector<double> cost;         ///< F, I, W, latency between ranks; empty = 1, 1, 1, 0
+  std::uint32_t cores = 0;          ///< that all ranks share, 0 = one each
+  std::string costs_from;           ///< instead: the trace of a run whose ops say the costs
   std::string format = "text";      ///< text, json, csv, svg, chrome
   bool compare = false;             ///< all schedules side by side
   std::uint64_t memory = 0;         ///< with compare: most bytes of a rank, 0 = no limit

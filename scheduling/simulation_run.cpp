@@ -80,17 +80,38 @@ void Simulator::start(std::uint32_t number, const Decision& decision) {
   rank.times.peak_in_flight = std::max(rank.times.peak_in_flight, rank.state.in_flight());
   rank.busy = true;
   rank.running = op;
-  const Nanoseconds length = cost(op);
-  rank.times.busy += length;
-  if (settings_.record) {
-    result_.executed[number].push_back(op);
-    record(TraceKind::executed, number, op, now_, now_ + length);
+  rank.op_start = now_;
+  ++computing_;
+  if (settings_.record) result_.executed[number].push_back(op);
+  if (leaves_early(op))
+    after(cost(Op{op.microbatch, op.stage, OpKind::backward_input, false}),
+          {0, number, op.microbatch, op.stage, Event::Kind::gradient_leaves});
+  after(cost(op), {0, number, 0, 0, Event::Kind::op_done});
+}
+
+// Plans an event for when an op that starts now has got so much computing time.
+void Simulator::after(Nanoseconds computing, const Event& event) {
+  if (settings_.cores == 0) {
+    Event at = event;
+    at.time = now_ + computing;
+    events_.push(at);
+  } else {
+    work_events_.push({work_ + static_cast<double>(computing), event});
   }
-  if (leaves_early(op)) {
-    const Nanoseconds input = cost(Op{op.microbatch, op.stage, OpKind::backward_input, false});
-    events_.push({now_ + input, number, op.microbatch, op.stage, Event::Kind::gradient_leaves});
-  }
-  events_.push({now_ + length, number, 0, 0, Event::Kind::op_done});
+}
+
+// The share of a core that every rank at work gets.
+double Simulator::speed() const noexcept {
+  return computing_ > settings_.cores ? static_cast<double>(settings_.cores) / computing_ : 1.0;
+}
+
+Nanoseconds Simulator::next_work_time() const {
+  return now_ + std::max<Nanoseconds>(0, std::llround((work_events_.top().work - work_) / speed()));
+}
+
+void Simulator::advance(Nanoseconds time) {
+  if (settings_.cores != 0) work_ += static_cast<double>(time - now_) * speed();
+  now_ = time;
 }
 
 void Simulator::count_gap(RankRun& rank, const Op& op) {
@@ -115,7 +136,10 @@ void Simulator::finish_op(std::uint32_t number) {
   RankRun& rank = ranks_[number];
   const Op op = rank.running;
   rank.busy = false;
+  --computing_;
   rank.idle_since = rank.times.last_end = now_;
+  rank.times.busy += now_ - rank.op_start;
+  record(TraceKind::executed, number, op, rank.op_start, now_);
   rank.state.mark_completed(op);
   if (Edge* edge = outgoing(op); edge != nullptr && !leaves_early(op))
     send(*edge, op.kind == OpKind::forward ? activation : gradient, op.stage, op.microbatch);
@@ -155,8 +179,6 @@ void Simulator::send(Edge& edge, OpKind kind, std::uint16_t stage, std::uint32_t
 
 void Simulator::arrive(std::uint32_t number, OpKind kind, std::uint16_t stage, std::uint32_t microbatch) {
   ranks_[number].state.mark_arrived(kind, stage, microbatch);
-  if (settings_.record && transfers_take_time_)
-    record(TraceKind::arrived, number, Op{microbatch, stage, kind, false}, now_, now_);
   queue(number);
 }
 
@@ -182,9 +204,11 @@ void Simulator::update_all() {
   if (any_update && settings_.phase == Phase::train) {
     // the gradient norm goes to rank 0 and back
     const Nanoseconds norm_known = end + (schedule_.ranks > 1 ? 2 * settings_.link.latency : 0);
+    const double slower =
+        settings_.cores == 0 ? 1.0 : std::max(1.0, static_cast<double>(schedule_.ranks) / settings_.cores);
     for (RankRun& rank : ranks_) {
       for (const std::uint16_t stage : schedule_.stages_of[rank.state.rank()])
-        rank.times.update += costs_[stage].update;
+        rank.times.update += std::llround(static_cast<double>(costs_[stage].update) * slower);
       record(TraceKind::update, rank.state.rank(), Op{}, norm_known, norm_known + rank.times.update);
       result_.makespan = std::max(result_.makespan, norm_known + rank.times.update);
     }
@@ -212,34 +236,44 @@ void Simulator::count_traffic() {
   for (const auto& [ends, link] : traffic) result_.links.push_back(link);
 }
 
+void Simulator::handle(const Event& event) {
+  switch (event.kind) {
+    case Event::Kind::op_done:
+      return finish_op(event.rank);
+    case Event::Kind::gradient_leaves:
+      record(TraceKind::input_done, event.rank, ranks_[event.rank].running, now_, now_);
+      if (event.stage > 0) send(*gradients_from(event.stage), gradient, event.stage, event.microbatch);
+      return;
+    case Event::Kind::activation_arrived:
+    case Event::Kind::gradient_arrived: {
+      const OpKind kind = event.kind == Event::Kind::activation_arrived ? activation : gradient;
+      record(TraceKind::arrived, event.rank, Op{event.microbatch, event.stage, kind, false}, now_, now_);
+      return arrive(event.rank, kind, event.stage, event.microbatch);
+    }
+    case Event::Kind::timer:
+      return queue(event.rank);
+  }
+}
+
 Simulation Simulator::run() {
   for (std::uint32_t rank = 0; rank < schedule_.ranks; ++rank) queue(rank);
   for (;;) {
     // everything that happens at one moment is marked before any rank is asked
     for (std::size_t i = 0; i < ready_.size(); ++i) ask(ready_[i]);
     ready_.clear();
-    if (events_.empty()) break;
-    now_ = events_.top().time;
+    if (events_.empty() && work_events_.empty()) break;
+    const bool work_first =
+        !work_events_.empty() && (events_.empty() || next_work_time() <= events_.top().time);
+    advance(work_first ? next_work_time() : events_.top().time);
     while (!events_.empty() && events_.top().time == now_) {
       const Event event = events_.top();
       events_.pop();
-      switch (event.kind) {
-        case Event::Kind::op_done:
-          finish_op(event.rank);
-          break;
-        case Event::Kind::gradient_leaves:
-          send(*gradients_from(event.stage), gradient, event.stage, event.microbatch);
-          break;
-        case Event::Kind::activation_arrived:
-          arrive(event.rank, activation, event.stage, event.microbatch);
-          break;
-        case Event::Kind::gradient_arrived:
-          arrive(event.rank, gradient, event.stage, event.microbatch);
-          break;
-        case Event::Kind::timer:
-          queue(event.rank);
-          break;
-      }
+      handle(event);
+    }
+    while (!work_events_.empty() && next_work_time() == now_) {
+      const Event event = work_events_.top().event;
+      work_events_.pop();
+      handle(event);
     }
   }
   for (const RankRun& rank : ranks_)

@@ -55,6 +55,7 @@ struct RankRun {
   std::unique_ptr<Policy> policy;
   std::uint64_t pairs_left = 0;
   Op running;
+  Nanoseconds op_start = 0;
   bool busy = false;
   bool queued = false;
   bool started = false;
@@ -62,6 +63,16 @@ struct RankRun {
   std::optional<Nanoseconds> blocked_since;  // first, before the next op
   Nanoseconds idle_since = 0;
   RankTimes times;
+};
+
+/// An event of an op that takes computing time. `work` is the time that an op which runs all along would
+/// have got so far.
+struct WorkEvent {
+  double work = 0;
+  Event event;
+  bool operator>(const WorkEvent& other) const noexcept {
+    return work != other.work ? work > other.work : event > other.event;
+  }
 };
 
 /// One run of one step.
@@ -73,6 +84,11 @@ class Simulator {
  private:
   void add_edges();
   std::uint32_t link_between(std::uint32_t from, std::uint32_t to);
+  void after(Nanoseconds computing, const Event& event);
+  [[nodiscard]] double speed() const noexcept;
+  [[nodiscard]] Nanoseconds next_work_time() const;
+  void advance(Nanoseconds time);
+  void handle(const Event& event);
   void queue(std::uint32_t rank);
   void ask(std::uint32_t rank);
   void start(std::uint32_t rank, const Decision& decision);
@@ -102,7 +118,7 @@ class Simulator {
     return op.stage == 0 ? nullptr : activations_from(op.stage - 1);
   }
   [[nodiscard]] bool leaves_early(const Op& op) const {
-    return settings_.early_gradient && op.kind == OpKind::backward && op.stage > 0;
+    return settings_.early_gradient && op.kind == OpKind::backward;
   }
   [[nodiscard]] Nanoseconds cost(const Op& op) const;
   [[nodiscard]] Nanoseconds jittered(Nanoseconds time, double sigma, const CounterRandom& random,
@@ -116,6 +132,9 @@ class Simulator {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> link_numbers_;
   std::vector<OpCosts> costs_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::priority_queue<WorkEvent, std::vector<WorkEvent>, std::greater<>> work_events_;  // only with few cores
+  double work_ = 0;
+  std::uint32_t computing_ = 0;  // ranks
   std::vector<std::uint32_t> ready_;
   CounterRandom op_random_;
   CounterRandom message_random_;

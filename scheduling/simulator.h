@@ -43,14 +43,17 @@ struct SimulationSettings {
   std::uint64_t seed = 1;
   std::vector<std::uint32_t> slots;  ///< [rank], empty = the schedule's own peaks
   std::uint32_t credits = 0;         ///< messages unconsumed per border and direction, 0 = no limit
-  bool early_gradient = false;       ///< a B's gradient leaves after its I part, as in a run, not at its end
+  /// Cores that all ranks share evenly, 0 = one for each rank. With fewer cores than ranks at work, every op
+  /// slows down alike; its cost is the time that it takes alone.
+  std::uint32_t cores = 0;
+  bool early_gradient = false;  ///< a B's gradient leaves after its I part, as in a run, not at its end
   Phase phase = Phase::train;
   bool record = true;  ///< keep the events and the order executed
 };
 
 /// A rank's time: makespan = busy + update + ramp_up + dependency_wait + transfer_wait + cool_down.
 struct RankTimes {
-  Nanoseconds busy = 0;
+  Nanoseconds busy = 0;  ///< inside ops, slowed down or not
   Nanoseconds update = 0;
   Nanoseconds first_start = 0;
   Nanoseconds last_end = 0;

@@ -16,11 +16,15 @@ namespace weft {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kinds{"executed", "held", "waiting", "arrived", "update"};
+constexpr std::array<std::string_view, 6> kinds{"executed", "held",   "waiting",
+                                                "arrived",  "update", "input_done"};
 constexpr std::array<std::string_view, 4> op_kinds{"F", "B", "I", "W"};
 constexpr std::array<std::string_view, 4> lanes{"ops", "held", "waiting", "messages"};
 
-unsigned lane_of(TraceKind kind) { return kind == TraceKind::update ? 0 : static_cast<unsigned>(kind); }
+unsigned lane_of(TraceKind kind) {
+  if (kind == TraceKind::update) return 0;
+  return static_cast<unsigned>(kind == TraceKind::input_done ? TraceKind::arrived : kind);
+}
 
 // Chrome's names of colours it knows, so that the kinds can be told apart without a legend.
 std::string_view colour(const TraceEvent& event) {

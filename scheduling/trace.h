@@ -14,9 +14,10 @@ namespace weft {
 enum class TraceKind : std::uint8_t {
   executed,  ///< an op; start: issued, end: completed
   held,  ///< a W that had to wait for its turn; start: its I (or the W's own place) issued, end: the W issued
-  waiting,  ///< the rank idle; `op` is the one it was waiting for, that is the next one issued
-  arrived,  ///< the message that `op` needs reached the rank; start = end
-  update,   ///< the optimizer's update, norm exchange included; `op` has no meaning
+  waiting,     ///< the rank idle; `op` is the one it was waiting for, that is the next one issued
+  arrived,     ///< the message that `op` needs reached the rank from another one; start = end
+  update,      ///< the optimizer's update, from when the norm is known; `op` has no meaning
+  input_done,  ///< inside a B: its I part ended, the gradient leaves; start = end
 };
 
 /// Something that happened on a rank. Times are nanoseconds of one clock (monotonic, or the simulator's).

@@ -14,7 +14,7 @@ namespace weft {
 
 namespace {
 
-/// Who ended F or the I (or B) of a (stage, micro-batch), and when.
+/// Who made the message of F or of I (or B) of a (stage, micro-batch), and when it could leave.
 struct Producer {
   std::uint32_t rank = 0;
   Nanoseconds end = 0;
@@ -24,9 +24,11 @@ using Producers = std::map<std::tuple<bool, std::uint16_t, std::uint32_t>, Produ
 Producers find_producers(std::span<const TraceEvent> step) {
   Producers producers;
   for (const TraceEvent& event : step) {
-    if (event.kind != TraceKind::executed || event.op.kind == OpKind::backward_weight) continue;
-    producers[{event.op.kind == OpKind::forward, event.op.stage, event.op.microbatch}] = {event.rank,
-                                                                                          event.end};
+    const bool half = event.kind == TraceKind::input_done;
+    if (!half && (event.kind != TraceKind::executed || event.op.kind == OpKind::backward_weight)) continue;
+    const std::tuple key{event.op.kind == OpKind::forward, event.op.stage, event.op.microbatch};
+    const auto [entry, is_new] = producers.try_emplace(key, Producer{event.rank, event.end});
+    if (!is_new) entry->second.end = std::min(entry->second.end, event.end);  // of a B both are there
   }
   return producers;
 }
@@ -113,6 +115,108 @@ Simulation measure_step(std::span<const TraceEvent> step, std::uint32_t ranks) {
     times.peak_in_flight = count_peaks(result.executed[rank]).in_flight;
   }
   return result;
+}
+
+namespace {
+
+/// Lengths of the ops of one kind.
+struct Lengths {
+  double sum = 0;
+  double count = 0;
+  void add(Nanoseconds length) {
+    sum += static_cast<double>(length);
+    count += 1;
+  }
+  [[nodiscard]] Nanoseconds mean() const { return count == 0 ? 0 : static_cast<Nanoseconds>(sum / count); }
+};
+
+struct StageLengths {
+  Lengths forward, input, weight, update;
+};
+
+Nanoseconds median(std::vector<Nanoseconds>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+using OpKey = std::tuple<std::uint32_t, std::uint16_t, std::uint32_t, bool>;  // step, stage, micro-batch, F?
+
+// When the message that F or I (or B) makes left.
+std::map<OpKey, Nanoseconds> leaving_times(std::span<const TraceEvent> trace) {
+  std::map<OpKey, Nanoseconds> times;
+  for (const TraceEvent& event : trace) {
+    const bool whole = event.kind == TraceKind::executed && event.op.kind != OpKind::backward_weight &&
+                       event.op.kind != OpKind::backward;
+    if (whole || event.kind == TraceKind::input_done)
+      times[{event.step, event.op.stage, event.op.microbatch, event.op.kind == OpKind::forward}] = event.end;
+  }
+  return times;
+}
+
+Nanoseconds measure_latency(std::span<const TraceEvent> trace) {
+  const auto left = leaving_times(trace);
+  std::map<std::pair<std::uint16_t, bool>, std::vector<Nanoseconds>> ways;  // (border, F?)
+  for (const TraceEvent& event : trace) {
+    if (event.kind != TraceKind::arrived) continue;
+    const bool forward = event.op.kind == OpKind::forward;
+    const auto source = static_cast<std::uint16_t>(forward ? event.op.stage - 1 : event.op.stage + 1);
+    const auto sent = left.find({event.step, source, event.op.microbatch, forward});
+    if (sent == left.end()) continue;
+    ways[{forward ? source : event.op.stage, forward}].push_back(event.start - sent->second);
+  }
+  Nanoseconds sum = 0;
+  for (auto& [way, times] : ways) sum += median(times);
+  return ways.empty() ? 0 : std::max<Nanoseconds>(sum / static_cast<Nanoseconds>(ways.size()), 0);
+}
+
+// The training events that count: without the first step, whose ops find cold caches and untouched memory.
+std::vector<TraceEvent> warm_events(std::span<const TraceEvent> trace) {
+  const std::vector<std::uint32_t> steps = traced_steps(trace);
+  if (steps.empty()) throw ScheduleError("the trace holds no training step");
+  std::vector<TraceEvent> events;
+  for (const TraceEvent& event : trace)
+    if (event.phase == Phase::train && (event.step != steps.front() || steps.size() == 1))
+      events.push_back(event);
+  return events;
+}
+
+}  // namespace
+
+MeasuredCosts measure_costs(std::span<const TraceEvent> trace) {
+  const std::vector<TraceEvent> events = warm_events(trace);
+  const auto left = leaving_times(events);
+  std::map<std::uint16_t, StageLengths> lengths;
+  std::map<std::uint32_t, std::set<std::uint16_t>> stages_of;
+  for (const TraceEvent& event : events) {
+    if (event.kind != TraceKind::executed) continue;
+    const Op& op = event.op;
+    StageLengths& stage = lengths[op.stage];
+    stages_of[event.rank].insert(op.stage);
+    const Nanoseconds length = event.end - event.start;
+    if (op.kind == OpKind::forward) stage.forward.add(length);
+    if (op.kind == OpKind::backward_input) stage.input.add(length);
+    if (op.kind == OpKind::backward_weight) stage.weight.add(length);
+    if (op.kind != OpKind::backward) continue;
+    const auto half = left.find({event.step, op.stage, op.microbatch, false});
+    if (half == left.end()) throw ScheduleError("the trace has a B without the end of its I part");
+    stage.input.add(half->second - event.start);
+    stage.weight.add(event.end - half->second);
+  }
+  for (const TraceEvent& event : events)
+    if (event.kind == TraceKind::update)
+      for (const std::uint16_t stage : stages_of[event.rank])
+        lengths[stage].update.add((event.end - event.start) /
+                                  static_cast<Nanoseconds>(stages_of[event.rank].size()));
+  MeasuredCosts costs;
+  for (const auto& [number, stage] : lengths) {
+    if (number != costs.stages.size() || stage.forward.count == 0 || stage.input.count == 0)
+      throw ScheduleError(fmt::format("the trace has not all ops of stage {}", costs.stages.size()));
+    costs.stages.push_back(
+        {stage.forward.mean(), stage.input.mean(), stage.weight.mean(), stage.update.mean()});
+  }
+  costs.latency = measure_latency(events);
+  return costs;
 }
 
 }  // namespace weft

@@ -24,4 +24,15 @@ namespace weft {
 /// executed order.
 [[nodiscard]] Simulation measure_step(std::span<const TraceEvent> step, std::uint32_t ranks);
 
+/// What the ops of a run cost: mean times, for simulations of the same stages.
+struct MeasuredCosts {
+  std::vector<OpCosts> stages;  ///< [stage]; a rank's update is spread evenly over its stages
+  Nanoseconds latency = 0;  ///< from the end of what made a message to its arrival, mean over the borders of
+                            ///< the medians of both directions (so that clocks of hosts need not agree)
+};
+
+/// Costs from all training steps of a trace but the first one (all, when there is only one). Throws
+/// ScheduleError when there is no training step, or a stage without F or without backward.
+[[nodiscard]] MeasuredCosts measure_costs(std::span<const TraceEvent> trace);
+
 }  // namespace weft

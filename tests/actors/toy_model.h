@@ -10,6 +10,8 @@
 #include "weft/actors/batch_source.h"
 #include "weft/actors/optimizer.h"
 #include "weft/actors/stage.h"
+#include "weft/base/clock.h"
+#include "weft/base/random.h"
 
 namespace weft::toy {
 
@@ -22,6 +24,7 @@ struct ToyOptions {
   bool splits_backward = true;
   float poison_at = -1;             ///< the last stage's loss is NaN in this micro-batch
   std::uint16_t throw_at = 0xffff;  ///< this stage throws in its second forward
+  Nanoseconds longest_delay = 0;    ///< from the second step on every op takes up to so long, at random
 };
 
 class ToyStage final : public Stage {
@@ -67,6 +70,7 @@ class ToyStage final : public Stage {
 
   Task<StageOutput> forward(MicrobatchContext& context) override {
     if (stage_ == options_.throw_at && context.microbatch == 1) throw Error("the toy breaks on purpose");
+    linger(context, 0);
     const Tensor& input = stage_ == 0 ? (*context.inputs)[0] : context.input[0];
     const std::uint32_t rows = input.shape()[0];
     StageOutput result;
@@ -111,6 +115,7 @@ class ToyStage final : public Stage {
   }
 
   Task<StageOutput> backward_input(MicrobatchContext& context, TensorList output_gradient) override {
+    linger(context, 1);
     const Tensor& input = stage_ == 0 ? (*context.inputs)[0] : context.input[0];
     const Shape shape = input.shape();
     const std::uint32_t rows = shape[0];
@@ -146,6 +151,7 @@ class ToyStage final : public Stage {
   }
 
   Task<void> backward_weight(MicrobatchContext& context) override {
+    linger(context, 2);
     const std::uint32_t rows = rows_[context.microbatch % rows_.size()];
     for (std::uint32_t l = 0; l < layers_; ++l) {
       const float* x = output(context.weight, layers_ + l);
@@ -160,6 +166,14 @@ class ToyStage final : public Stage {
   }
 
  private:
+  void linger(const MicrobatchContext& context, std::uint64_t kind) const {
+    if (options_.longest_delay == 0 || context.step == 1) return;
+    const CounterRandom random(context.step, RandomPurpose::simulation, stage_);
+    const double share = random.uniform(3 * std::uint64_t{context.microbatch} + kind);
+    const Nanoseconds end =
+        now_ns() + static_cast<Nanoseconds>(share * static_cast<double>(options_.longest_delay));
+    while (now_ns() < end) context.poll();
+  }
   [[nodiscard]] std::size_t matrix_bytes() const {
     return std::size_t{options_.width} * options_.width * sizeof(float);
   }

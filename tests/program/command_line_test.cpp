@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::EndsWith;
@@ -184,6 +186,26 @@ TEST_F(CommandLine, PlansEveryFormat) {
   EXPECT_THAT(weft("plan --ranks 2 --microbatches 4 --compare").out, HasSubstr("dualpipe_v"));
   EXPECT_THAT(weft("plan --config c.yaml").out, HasSubstr("activation slots"));
   EXPECT_THAT(weft("plan --config c.yaml --compare --memory 1GiB").out, HasSubstr("shortest within 1.0 GiB"));
+}
+
+TEST_F(CommandLine, PlansWithTheCostsThatARunMeasured) {
+  ASSERT_EQ(weft("train --config c.yaml --transport inproc --run-dir measured --trace trace.json").status, 0);
+  const json same =
+      json::parse(weft("plan --config c.yaml --costs-from measured/trace.json --format json").out);
+  EXPECT_GT(same["ranks"][0]["busy"], 0);
+  // Another partition of the same model: the same work in all, but for rounding.
+  const json other =
+      json::parse(weft("plan --config c.yaml --set parallelism.pp=1 --costs-from measured/trace.json "
+                       "--format json")
+                      .out);
+  double busy = 0;
+  for (const json& rank : same["ranks"]) busy += rank["busy"].get<double>();
+  EXPECT_NEAR(other["ranks"][0]["busy"], busy, 0.01 * busy);
+  const json shared =
+      json::parse(weft("plan --config c.yaml --costs-from measured/trace.json --cores 1 --format json").out);
+  EXPECT_GE(shared["makespan"], same["makespan"]);
+  EXPECT_EQ(weft("plan --config c.yaml --costs-from absent.json").status, 2);
+  EXPECT_EQ(weft("plan --config c.yaml --costs-from c.yaml").status, 2);
 }
 
 TEST_F(CommandLine, ReadsAmountsOfMemoryInAnyUnit) {

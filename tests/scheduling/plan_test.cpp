@@ -187,7 +187,10 @@ TEST(Plan, against_a_trace_the_differences_are_shown) {
 
 TEST(Plan, a_trace_is_measured_in_the_words_of_the_simulator) {
   for (const ScheduleInfo& info : all_schedules()) {
-    const Plan plan = plan_of(std::string(info.name), 3, 7, 0.5);
+    SimulationSettings settings = uniform_costs(1, 1, 1, 0.5);
+    settings.early_gradient = info.dynamic;
+    const Plan plan = make_plan(
+        make_schedule({.schedule = std::string(info.name), .ranks = 3, .microbatches = 7}), settings);
     const Simulation& run = plan.run();
     const Simulation measured = measure_step(events_of_step(run.events, 1), 3);
     EXPECT_EQ(measured.executed, run.executed);
@@ -200,6 +203,37 @@ TEST(Plan, a_trace_is_measured_in_the_words_of_the_simulator) {
       EXPECT_EQ(measured.ranks[rank].peak_in_flight, run.ranks[rank].peak_in_flight);
     }
   }
+}
+
+TEST(Plan, costs_come_back_from_a_trace) {
+  for (const ScheduleInfo& info : all_schedules()) {
+    const Schedule schedule =
+        make_schedule({.schedule = std::string(info.name), .ranks = 3, .microbatches = 7});
+    SimulationSettings settings;
+    settings.early_gradient = true;
+    settings.link.latency = 40;
+    settings.stages.clear();
+    for (std::uint32_t stage = 0; stage < schedule.stage_count; ++stage)
+      settings.stages.push_back({1000 + stage, 2000 + 10 * stage, 500 + stage, 60});
+    std::vector<TraceEvent> trace;
+    for (std::uint32_t step = 1; step <= 3; ++step)
+      for (TraceEvent event : simulate(schedule, settings).events) {
+        event.step = step;
+        if (step == 1) event.end = event.start + 3 * (event.end - event.start);  // a cold first step
+        trace.push_back(event);
+      }
+    const MeasuredCosts costs = measure_costs(trace);
+    ASSERT_EQ(costs.stages.size(), schedule.stage_count) << info.name;
+    EXPECT_EQ(costs.latency, 40) << info.name;
+    for (std::uint32_t stage = 0; stage < schedule.stage_count; ++stage) {
+      EXPECT_EQ(costs.stages[stage].forward, settings.stages[stage].forward) << info.name;
+      EXPECT_EQ(costs.stages[stage].input, settings.stages[stage].input) << info.name;
+      EXPECT_EQ(costs.stages[stage].weight, settings.stages[stage].weight) << info.name;
+      EXPECT_EQ(costs.stages[stage].update, settings.stages[stage].update) << info.name;
+    }
+    EXPECT_THROW((void)measure_costs(std::span(trace).first(1)), ScheduleError);
+  }
+  EXPECT_THROW((void)measure_costs({}), ScheduleError);
 }
 
 }  // namespace

@@ -108,5 +108,27 @@ TEST(Simulator, v_half_and_v_min_are_as_short_as_published) {
   EXPECT_LE(at("v_min", 6, 18), 125);
 }
 
+TEST(Simulator, ranks_share_few_cores_evenly) {
+  // p = 2, m = 1 leaves one rank at work at any time: one core is enough.
+  const Schedule alone = make_schedule({.schedule = "afab", .ranks = 2, .microbatches = 1});
+  SimulationSettings settings;
+  const Nanoseconds expected = simulate(alone, settings).makespan;
+  settings.cores = 1;
+  EXPECT_EQ(simulate(alone, settings).makespan, expected);
+  // With cores for all nothing changes; with one, it is never idle where the order leaves work at any time.
+  for (const char* name : {"afab", "1f1b", "zbv"}) {
+    const Schedule schedule = make_schedule({.schedule = name, .ranks = 4, .microbatches = 8});
+    settings.cores = 0;
+    const Simulation free = simulate(schedule, settings);
+    settings.cores = 4;
+    EXPECT_EQ(simulate(schedule, settings).makespan, free.makespan) << name;
+    EXPECT_EQ(simulate(schedule, settings).executed, free.executed) << name;
+    settings.cores = 1;
+    const Nanoseconds work = 8 * 3 * static_cast<Nanoseconds>(schedule.stage_count) * unit;
+    EXPECT_NEAR(static_cast<double>(simulate(schedule, settings).makespan), static_cast<double>(work), 1000)
+        << name;
+  }
+}
+
 }  // namespace
 }  // namespace weft

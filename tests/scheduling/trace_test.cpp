@@ -20,6 +20,7 @@ TEST(Trace, every_kind_of_event_survives_the_chrome_format_to_the_nanosecond) {
       {5, 9, {4'294'967'295u, 2, OpKind::backward_weight, false}, 4095, 2, TraceKind::held, Phase::train},
       {5, 9, {1, 2, OpKind::backward_input, false}, 2, 2, TraceKind::waiting, Phase::train},
       {5, 5, {1, 2, OpKind::backward_input, false}, 2, 2, TraceKind::arrived, Phase::train},
+      {6, 6, {1, 2, OpKind::backward, false}, 2, 2, TraceKind::input_done, Phase::train},
       {-10, 9, {}, 2, 2, TraceKind::update, Phase::train}};
   EXPECT_EQ(from_chrome_trace(to_chrome_trace(events, "a \"title\" \xff")), events);
 }
