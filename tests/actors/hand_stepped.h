@@ -21,9 +21,12 @@ class HandStepped {
       PipelinePlan pipeline_plan, ToyOptions toy, std::vector<Transport*> transports,
       std::function<bool()> advance = [] { return false; }, RankOptions options = {})
       : plan_(std::move(pipeline_plan)), advance_(std::move(advance)) {
-    for (std::uint32_t r = 0; r < plan_.schedule.ranks; ++r)
+    waits_.resize(plan_.schedule.ranks);
+    for (std::uint32_t r = 0; r < plan_.schedule.ranks; ++r) {
       ranks_.push_back(
           std::make_unique<Rank>(r, plan_, toy_stages(toy), toy_optimizer(), *transports[r], options));
+      ranks_.back()->actor().observe(&waits_[r]);
+    }
   }
 
   /// One training step on all ranks; throws when the pipeline stands still.
@@ -64,12 +67,28 @@ class HandStepped {
         done &= tasks[r].done();
       }
       if (done) return;
-      if (!busy && !advance_()) throw std::runtime_error("the pipeline stands still");
+      if (!busy && !advance_()) throw std::runtime_error("the pipeline stands still" + who_waits());
     }
   }
+  std::string who_waits() const {
+    std::string text;
+    for (std::size_t r = 0; r < waits_.size(); ++r)
+      text += fmt::format("; rank {} waits for {}", r, waits_[r].what);
+    return text;
+  }
+
+  struct Wait final : ActorObserver {
+    void working(std::uint64_t, const Op&) noexcept override { outside(); }
+    void waiting(std::uint64_t, const char* for_what) noexcept override {
+      std::snprintf(what, sizeof(what), "%s", for_what);
+    }
+    void outside() noexcept override { waiting(0, "nothing"); }
+    char what[128] = "nothing";
+  };
 
   PipelinePlan plan_;
   std::function<bool()> advance_;
+  std::vector<Wait> waits_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<Task<void>> tasks_;
 };
