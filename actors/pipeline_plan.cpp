@@ -90,10 +90,19 @@ PipelinePlan plan_pipeline(Schedule schedule, const StageFactory& stages, const 
     parameters[s].assign(own.begin(), own.end());
     std::vector<Parameter*> pointers;
     auto& names = plan.parameters.emplace_back();
+    std::uint64_t values = 0;
+    std::uint64_t gradients = 0;
     for (Parameter& parameter : parameters[s]) {
       pointers.push_back(&parameter);
       names.push_back(parameter.name);
+      const std::uint64_t elements = parameter.shape.elements();
+      values += elements * (parameter.dtype == DType::float32 ? sizeof(float)
+                                                              : dtype_size(parameter.dtype) + sizeof(float));
+      gradients += elements * sizeof(float);
     }
+    plan.parameter_bytes.push_back(std::min<std::uint64_t>(values, plan.stages.back().state));
+    plan.gradient_bytes.push_back(
+        std::min(gradients, plan.stages.back().state - plan.parameter_bytes.back()));
     plan.state_bytes.push_back(optimizer ? optimizer()->state_bytes(pointers) : 0);
   }
   find_ties(plan, parameters);
@@ -106,7 +115,9 @@ RankMemory PipelinePlan::memory(std::uint32_t rank) const {
   for (const std::uint16_t stage : schedule.stages_of[rank]) {
     const StagePeaks peaks = peaks_of(schedule, stage);
     const StagePlan& plan = stages[stage];
-    memory.state += aligned(plan.state);
+    memory.parameters += parameter_bytes[stage];
+    memory.gradients += gradient_bytes[stage];
+    memory.packed_weights += aligned(plan.state) - parameter_bytes[stage] - gradient_bytes[stage];
     memory.optimizer += state_bytes[stage];
     memory.activation_slots += BlockPool::arena_bytes(plan.activation_slot, peaks.activation_slots);
     memory.weight_slots += BlockPool::arena_bytes(plan.weight_slot, peaks.weight_slots);

@@ -25,7 +25,9 @@ struct TiedPair {
 
 /// What a rank takes before the first step, in bytes.
 struct RankMemory {
-  std::uint64_t state = 0;  ///< parameters, gradients, packed weights
+  std::uint64_t parameters = 0;  ///< values, and their float32 masters where values are bfloat16
+  std::uint64_t gradients = 0;
+  std::uint64_t packed_weights = 0;  ///< and whatever else a stage keeps from step to step, padding included
   std::uint64_t optimizer = 0;
   std::uint64_t activation_slots = 0;  ///< F to I
   std::uint64_t weight_slots = 0;      ///< I to W
@@ -36,7 +38,8 @@ struct RankMemory {
   std::uint64_t peak_activation = 0;
 
   [[nodiscard]] std::uint64_t total() const noexcept {
-    return state + optimizer + activation_slots + weight_slots + messages + workspace;
+    return parameters + gradients + packed_weights + optimizer + activation_slots + weight_slots + messages +
+           workspace;
   }
 };
 
@@ -46,6 +49,8 @@ struct PipelinePlan {
   std::vector<StagePlan> stages;                     ///< [stage]
   std::vector<ShapeList> inputs;                     ///< [stage]: largest received shapes
   std::vector<std::vector<std::string>> parameters;  ///< [stage]: names
+  std::vector<std::uint64_t> parameter_bytes;        ///< [stage]: values and masters
+  std::vector<std::uint64_t> gradient_bytes;         ///< [stage]
   std::vector<std::uint64_t> state_bytes;            ///< [stage]: optimizer state
   std::vector<EdgePlan> edges;
   std::vector<TiedPair> ties;

@@ -88,7 +88,9 @@ std::vector<std::uint64_t> border_bytes(const PipelinePlan& plan) {
 
 std::vector<MemoryColumn> memory_columns(const PipelinePlan& plan) {
   const std::pair<std::string_view, std::uint64_t RankMemory::*> parts[] = {
-      {"weights and gradients", &RankMemory::state},
+      {"parameters", &RankMemory::parameters},
+      {"gradients", &RankMemory::gradients},
+      {"packed weights", &RankMemory::packed_weights},
       {"optimizer", &RankMemory::optimizer},
       {"activation slots", &RankMemory::activation_slots},
       {"weight-work slots", &RankMemory::weight_slots},
@@ -130,6 +132,8 @@ Plan plan_of_model(const NanotronConfig& config, const PlanCosts& costs) {
   settings.border_bytes = border_bytes(pipeline);
   Plan plan = make_plan(std::move(schedule), settings);
   plan.memory = memory_columns(pipeline);
+  for (std::uint32_t rank = 0; rank < plan.schedule.ranks && !plan.schedule.dynamic; ++rank)
+    plan.peak_activation_bytes.push_back(pipeline.memory(rank).peak_activation);
   return plan;
 }
 

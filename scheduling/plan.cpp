@@ -128,6 +128,9 @@ std::string plan_to_json(const Plan& plan) {
                            quoted(column.name), fmt::join(column.bytes, ", "));
     text += "\n  }";
   }
+  if (!plan.peak_activation_bytes.empty())
+    out = fmt::format_to(out, ",\n  \"peak_activation_bytes\": [{}]",
+                         fmt::join(plan.peak_activation_bytes, ", "));
   if (plan.as_run) {
     text += ",\n  \"as_run\": {\n";
     write_simulation(out, *plan.as_run, "    ");

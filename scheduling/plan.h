@@ -28,6 +28,9 @@ struct Plan {
   Simulation published;              ///< a B is one op, no W is held; for a dynamic schedule, what it did
   std::optional<Simulation> as_run;  ///< where a run holds W's
   std::vector<MemoryColumn> memory;
+  /// [rank]: most bytes in held slots at once, what a run reports under this name; empty when unknown (no
+  /// model, or a dynamic schedule). At most the activation and weight-work slots together.
+  std::vector<std::uint64_t> peak_activation_bytes;
 
   /// What a run is compared with.
   [[nodiscard]] const Simulation& run() const noexcept { return as_run ? *as_run : published; }

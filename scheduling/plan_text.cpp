@@ -61,6 +61,7 @@ std::string memory_table(const Plan& plan) {
   std::vector<std::vector<std::string>> lines(1, {"rank"});
   for (const MemoryColumn& column : plan.memory) lines[0].push_back(column.name);
   lines[0].push_back("together");
+  if (!plan.peak_activation_bytes.empty()) lines[0].push_back("held in slots at most");
   for (std::uint32_t rank = 0; rank < plan.schedule.ranks; ++rank) {
     auto& line = lines.emplace_back(1, std::to_string(rank));
     std::uint64_t sum = 0;
@@ -69,6 +70,7 @@ std::string memory_table(const Plan& plan) {
       sum += column.bytes[rank];
     }
     line.push_back(bytes_text(sum));
+    if (!plan.peak_activation_bytes.empty()) line.push_back(bytes_text(plan.peak_activation_bytes[rank]));
   }
   return to_table(lines);
 }

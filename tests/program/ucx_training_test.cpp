@@ -105,6 +105,19 @@ TEST_F(UcxTraining, TheTracedOrderIsThePlannedOne) {
     for (const std::uint32_t step : {1u, 2u, 3u})
       EXPECT_EQ(executed_order(events_of_step(events, step), 4), as_run(make_schedule(request).order))
           << "step " << step;
+    const std::string plan = fmt::format(
+        "{} plan --config {}/tiny.yaml --pipeline_parallel_schedule {} --format json "
+        ">{}/plan.json",
+        WEFT_PROGRAM, folder_.string(), name, folder_.string());
+    ASSERT_EQ(std::system(plan.c_str()), 0);
+    const json planned = json::parse(text("plan.json"));
+    std::ifstream lines(folder_ / name / "metrics.jsonl");
+    for (std::string line; std::getline(lines, line);) {
+      const json step = json::parse(line);
+      EXPECT_EQ(step["peak_activation_bytes"], planned["peak_activation_bytes"]);
+      for (std::size_t rank = 0; rank < 4; ++rank)
+        EXPECT_EQ(step["peak_in_flight"][rank], planned["ranks"][rank]["peak_in_flight"]);
+    }
   }
 }
 
