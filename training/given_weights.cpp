@@ -74,4 +74,9 @@ void load_given_weights(const NanotronConfig& config, std::span<Parameter* const
   if (config.model.init_method.path) HfFolder(*config.model.init_method.path).load(parameters);
 }
 
+std::string given_config_text(const NanotronConfig& config) {
+  const auto& path = config.model.init_method.path;
+  return path ? HfFolder(*path).config_text() : "{}";
+}
+
 }  // namespace weft

@@ -20,4 +20,7 @@ void adopt_given_architecture(NanotronConfig& config, const ConfigSources& sourc
 /// CheckpointError.
 void load_given_weights(const NanotronConfig& config, std::span<Parameter* const> parameters);
 
+/// The text of config.json in init_method.path, "{}" where that is not set. Throws CheckpointError.
+[[nodiscard]] std::string given_config_text(const NanotronConfig& config);
+
 }  // namespace weft

@@ -61,6 +61,7 @@ RankTrainer::RankTrainer(const TrainingSetup& setup, std::uint32_t rank, Transpo
       rank_(rank, setup.plan, setup.stages, setup.optimizer, transport,
             rank_options(setup, spin, [this] { return !saving_ || writer_->ready(); })) {
   load_given_weights(setup.config, rank_.parameters());
+  if (rank == 0) model_base_ = given_config_text(setup.config);
   if (setup.config.model.init_method.path) rank_.parameters_changed();
   if (has_first_stage() || has_last_stage() || setup.config.tokens.val_check_interval > 0) {
     data_.emplace(setup.config, setup.options.sources);
@@ -227,14 +228,16 @@ TrainingPosition RankTrainer::position(std::uint64_t step) const {
         std::min(ends, step) > begins
             ? (std::min(ends, step) - begins) * static_cast<std::uint64_t>(config.tokens.samples_per_step())
             : 0;
+    if (step > begins && step <= ends) data.fingerprint = data_->fingerprint(step);
     position.data.push_back(std::move(data));
   }
   position.optimizer = config.optimizer.optimizer_factory.name == OptimizerKind::sgd ? "sgd" : "adamW";
   position.learning_rate = step == 0 ? 0 : learning_rate(config, step);
   position.seed = config.general.seed;
   position.config = to_yaml(config);
-  position.model = to_hf_config(
-      Llama(config).config(), static_cast<std::uint32_t>(config.model.model_config.max_position_embeddings));
+  position.model = to_hf_config(Llama(config).config(),
+                                static_cast<std::uint32_t>(config.model.model_config.max_position_embeddings),
+                                model_base_);
   return position;
 }
 
@@ -269,16 +272,41 @@ void RankTrainer::resume() {
     for (const std::string& name : setup_.plan.parameters[s]) names.push_back(name);
   for (const TiedPair& tie : setup_.plan.ties) std::erase(names, tie.name);
   reader.require_model(names);
+  if (!reader.manifest().position.model.empty()) model_base_ = reader.manifest().position.model;
   if (reader.has_state()) {
     states_ = rank_.optimizer().state();
     reader.restore(rank_.parameters(), states_);
     first_step_ = reader.manifest().position.step + 1;
+    if (rank_.rank() == 0) compare_data(reader.manifest().position);
   } else {
     reader.load_weights(rank_.parameters());
   }
   rank_.parameters_changed();
   saved_step_ = first_step_ - 1;
   if (rank_.rank() == 0) log::info(fmt::format("resuming after step {} from {}", first_step_ - 1, found));
+}
+
+// The step that the checkpoint stands at must have ended where this configuration says; other samples are a
+// choice that the user may have made.
+void RankTrainer::compare_data(const TrainingPosition& saved) const {
+  const TrainingPosition here = position(saved.step);
+  if (saved.consumed_samples != here.consumed_samples)
+    throw CheckpointError(fmt::format(
+        "the checkpoint of step {} has used {} samples, with this configuration it would be {}; "
+        "allowed: micro_batch_size x batch_accumulation_per_replica as in the checkpoint's run, or "
+        "a new run from its weights (weft convert weft-to-hf, model.init_method.path)",
+        saved.step, saved.consumed_samples, here.consumed_samples));
+  const auto fingerprint = [](const TrainingPosition& position) {
+    for (const DataPosition& data : position.data)
+      if (!data.fingerprint.empty()) return data.fingerprint;
+    return std::string();
+  };
+  const std::string before = fingerprint(saved);
+  if (!before.empty() && before != fingerprint(here))
+    log::warning(fmt::format(
+        "step {} read other samples in the checkpoint's run (files, seed, shuffle, sequence_length "
+        "or data_stages have changed); training goes on with the data of this configuration",
+        saved.step));
 }
 
 }  // namespace weft

@@ -46,6 +46,7 @@ class RankTrainer {
   void end_save();
   void write_trace();
   std::string hash_weights();
+  void compare_data(const TrainingPosition& saved) const;
   [[nodiscard]] TrainingPosition position(std::uint64_t step) const;
   [[nodiscard]] bool has_first_stage() const;
   [[nodiscard]] bool has_last_stage() const;
@@ -65,6 +66,7 @@ class RankTrainer {
   std::uint64_t passes_ = 0;               // evaluations so far
   std::uint64_t saved_step_ = UINT64_MAX;  // of the last checkpoint begun or resumed from
   std::string attempt_;
+  std::string model_base_ = "{}";  // config.json whose other keys checkpoints keep
   std::vector<TraceEvent> events_;
 };
 

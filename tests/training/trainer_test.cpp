@@ -3,6 +3,7 @@
 #include "weft/training/trainer.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -83,6 +84,33 @@ TEST_F(TrainerTest, AFinishedRunIsFinishedAgain) {
   EXPECT_EQ(hash_weights(CheckpointReader(checkpoints_folder(first.result.folder, tiny()) / "step-00000004"))
                 .sha256,
             first.result.weights_sha256);
+}
+
+TEST_F(TrainerTest, AResumeNoticesOtherData) {
+  TrainerOptions options;
+  options.run_dir = (folder_ / "data").string();
+  const std::string saves = "checkpoints.checkpoint_interval=2";
+  train(tiny({saves, "tokens.train_steps=2"}), options);
+  options.resume = "latest";
+  try {
+    train(tiny({saves, "tokens.micro_batch_size=4"}), options);
+    FAIL() << "resumed in the middle of a batch";
+  } catch (const CheckpointError& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("has used 32 samples, with this configuration it would be 64"));
+  }
+  const auto warns = [&](const std::string& change) {
+    train(tiny({saves, "tokens.train_steps=3", change}), options);
+    std::ifstream file(log_file(*options.run_dir, 0));
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    return text.find("step 2 read other samples in the checkpoint's run") != std::string::npos;
+  };
+  EXPECT_FALSE(warns("checkpoints.save_final_state=false"));
+  EXPECT_TRUE(warns("data_stages.0.data.seed=4"));
+  EXPECT_EQ(
+      train(tiny({saves, "tokens.micro_batch_size=4", "tokens.batch_accumulation_per_replica=4"}), options)
+          .result.steps,
+      4u)
+      << "the same samples per step, cut otherwise";
 }
 
 TEST_F(TrainerTest, KeepLastKeepsTheNewest) {

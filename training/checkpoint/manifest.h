@@ -14,7 +14,7 @@ namespace weft {
 struct DataPosition {
   std::string stage;  ///< data_stages[].name
   std::uint64_t consumed_samples = 0;
-  std::string fingerprint;  ///< of the data set, so that a changed one is noticed; empty for none
+  std::string fingerprint;  ///< of the samples of the last step, where this stage served it; else empty
 
   friend bool operator==(const DataPosition&, const DataPosition&) = default;
 };

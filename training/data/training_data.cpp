@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "weft/model/weights/sha256.h"
 #include "weft/training/data/nanoset.h"
 #include "weft/training/data/random_tokens.h"
 #include "weft/training/data/text_files.h"
@@ -91,7 +92,8 @@ auto with_place(const ConfigSources& sources, std::size_t stage, Open open) {
 }  // namespace
 
 TrainingData::TrainingData(const NanotronConfig& config, const ConfigSources& sources)
-    : samples_per_step_(static_cast<std::uint64_t>(config.tokens.samples_per_step())) {
+    : samples_per_step_(static_cast<std::uint64_t>(config.tokens.samples_per_step())),
+      window_(static_cast<std::uint64_t>(config.tokens.sequence_length) + 1) {
   for (std::size_t i = 0; i < config.data_stages.size(); ++i) {
     const DataStageConfig& stage = config.data_stages[i];
     auto dataset =
@@ -141,6 +143,16 @@ void TrainingData::read_validation(std::uint64_t step, std::uint64_t batch, std:
 void TrainingData::read(std::uint64_t step, std::uint64_t i, std::span<std::int32_t> tokens) const {
   const Stage& stage = stage_of(step);
   stage.dataset->read((step - stage.first_step) * samples_per_step_ + i, tokens);
+}
+
+std::string TrainingData::fingerprint(std::uint64_t step) const {
+  Sha256 hash;
+  std::vector<std::int32_t> tokens(window_);
+  for (std::uint64_t i = 0; i < samples_per_step_; ++i) {
+    read(step, i, tokens);
+    hash.update(std::as_bytes(std::span(tokens)));
+  }
+  return hash.hex();
 }
 
 void TrainingData::check(const ConfigSources& sources) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "weft/training/config/nanotron_config.h"
@@ -27,6 +28,10 @@ class TrainingData {
   /// Writes sample `i` of `step` (from 1), sequence_length + 1 token ids. Throws Error.
   void read(std::uint64_t step, std::uint64_t i, std::span<std::int32_t> tokens) const;
 
+  /// SHA-256 of all samples of `step`: the same exactly where configuration and files give the step the same
+  /// data.
+  [[nodiscard]] std::string fingerprint(std::uint64_t step) const;
+
   /// Batches (of a step's size) that an evaluation after `step` goes through: all of the held-out data, at
   /// most tokens.limit_val_batches where that is set; 0 when the configuration asks for no evaluation.
   [[nodiscard]] std::uint64_t validation_batches(std::uint64_t step) const;
@@ -45,6 +50,7 @@ class TrainingData {
   [[nodiscard]] const Stage& stage_of(std::uint64_t step) const;
   std::vector<Stage> stages_;  // by first step
   std::uint64_t samples_per_step_;
+  std::uint64_t window_;
 };
 
 /// Opens all data and reads token files once. Throws ConfigError.
