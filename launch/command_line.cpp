@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <span>
@@ -119,7 +121,9 @@ void CommandLine::add_train() {
   command->get_option("--config")->required();
   command->add_option("--resume", train_.resume, "auto, latest or a checkpoint's folder");
   command->add_option("--run-dir", train_.run_dir, "The run's folder instead of runs/<general.run>");
-  command->add_option("--trace", train_.trace, "Writes what was executed as a Chrome trace");
+  command->add_option(
+      "--trace", train_.trace,
+      "FILE: writes what was executed as a Chrome trace; a bare name lies in the run's folder");
   command->add_flag("--dry-run", train_.dry_run, "Says what would be started, and starts nothing");
   command->add_flag("--print-config", train_.print_config, "Prints the merged configuration");
   actions_[command] = [this, command] {
@@ -292,8 +296,10 @@ int CommandLine::parse(std::vector<std::string> arguments) {
 int run_command_line(std::vector<std::string> arguments) {
   try {
     CommandLine line;
-    const int status = line.parse(std::move(arguments));
-    return status >= 0 ? status : line.run();
+    int status = line.parse(std::move(arguments));
+    if (status < 0) status = line.run();
+    if (std::fflush(stdout) != 0) throw Error(std::string("stdout: ") + std::strerror(errno));
+    return status;
   } catch (const UsageError& e) {
     std::fprintf(stderr, "weft: %s\n", e.what());
     return 2;

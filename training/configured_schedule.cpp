@@ -15,11 +15,30 @@ ScheduleRequest schedule_request(const NanotronConfig& config) {
   return request;
 }
 
+namespace {
+
+// A chain of ops that wait for each other comes as one line each.
+std::string in_one_line(std::string_view text) {
+  std::string line;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\n') {
+      line += text[i];
+      continue;
+    }
+    line += line.ends_with(':') ? " " : "; ";
+    while (i + 1 < text.size() && text[i + 1] == ' ') ++i;
+  }
+  return line;
+}
+
+}  // namespace
+
 Schedule configured_schedule(const NanotronConfig& config, const ConfigSources& sources) {
   try {
     return make_schedule(schedule_request(config));
   } catch (const ScheduleError& e) {
-    throw config_error(sources.find("pipeline_parallel.schedule"), "pipeline_parallel.schedule", e.what());
+    throw config_error(sources.find("pipeline_parallel.schedule"), "pipeline_parallel.schedule",
+                       in_one_line(e.what()));
   }
 }
 

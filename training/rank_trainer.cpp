@@ -175,7 +175,9 @@ void RankTrainer::write_trace() {
     std::memcpy(all.data() + at, text.data(), text.size());
   }
   const std::filesystem::path name = *setup_.options.trace;
-  replace_file(name.has_parent_path() ? name : path_ / name, to_chrome_trace(all, setup_.plan.schedule.name));
+  const std::filesystem::path file = name.has_parent_path() ? name : path_ / name;
+  write_named_file(file, to_chrome_trace(all, setup_.plan.schedule.name));
+  log::info("trace written to " + file.string());
 }
 
 // --- checkpoints ---

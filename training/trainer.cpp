@@ -9,6 +9,7 @@
 #include "weft/actors/rank_threads.h"
 #include "weft/base/error.h"
 #include "weft/model/ops/cpu/cpu_level.h"
+#include "weft/model/weights/durable_file.h"
 #include "weft/training/config/checks.h"
 #include "weft/training/config/load.h"
 #include "weft/training/config/partition.h"
@@ -35,6 +36,14 @@ void check_training(const NanotronConfig& config, const TrainerOptions& options)
   folder.run_dir = options.run_dir;
   folder.resuming = !options.resume.empty();
   check_run_folder(folder);
+  if (!options.trace) return;
+  const std::filesystem::path trace = *options.trace;
+  try {
+    if (trace.has_parent_path() || !trace.has_filename() || trace == "." || trace == "..")
+      check_named_file(trace);
+  } catch (const CheckpointError& e) {
+    throw ConfigError("--trace: " + std::string(e.what()));
+  }
 }
 
 Trainer::Trainer(const NanotronConfig& config, const Llama& model, const OptimizerDescription& optimizer,

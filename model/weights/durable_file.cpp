@@ -132,6 +132,52 @@ void replace_file(const std::filesystem::path& path, std::string_view text) {
   }
 }
 
+namespace {
+
+// The end of a chain of symbolic links.
+std::filesystem::path behind_links(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto target = std::filesystem::weakly_canonical(path, error);
+  if (error) throw CheckpointError(path.string() + ": " + error.message());
+  return target;
+}
+
+bool is_special(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+}  // namespace
+
+void write_named_file(const std::filesystem::path& path, std::string_view text) {
+  const auto target = behind_links(path);
+  if (!is_special(target)) return replace_file(target, text);
+  const int descriptor = ::open(target.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) fail(path, "cannot be opened", errno);
+  while (!text.empty()) {
+    const ::ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int error = errno;
+      ::close(descriptor);
+      fail(path, "cannot be written", error);
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (::close(descriptor) != 0) fail(path, "cannot be written", errno);
+}
+
+void check_named_file(const std::filesystem::path& path) {
+  if (path.empty() || !path.has_filename()) throw CheckpointError("'" + path.string() + "' names no file");
+  const auto target = behind_links(path);
+  std::error_code error;
+  if (std::filesystem::is_directory(target, error)) fail(path, "cannot be written", EISDIR);
+  const auto what = is_special(target) ? target : target.parent_path();
+  if (::access(what.c_str(), is_special(target) ? W_OK : W_OK | X_OK) != 0)
+    fail(path, "cannot be written", errno);
+}
+
 void write_folder(const std::filesystem::path& path,
                   const std::function<void(const std::filesystem::path&)>& fill) {
   // a trailing slash would put the temporary folder inside

@@ -57,6 +57,14 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
 /// CheckpointError.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
+/// Writes `text` to a path that a user named: symbolic links are followed, devices and pipes are written
+/// into, and a regular file is replaced as replace_file does. Throws CheckpointError.
+void write_named_file(const std::filesystem::path& path, std::string_view text);
+
+/// Throws CheckpointError when write_named_file could not write to `path` now, naming the reason. Makes and
+/// changes nothing.
+void check_named_file(const std::filesystem::path& path);
+
 /// Makes the folder `path` with what `fill` writes into the folder it is given: `path` is complete or absent.
 /// Throws CheckpointError when `path` exists and is not an empty folder, and whatever `fill` throws.
 void write_folder(const std::filesystem::path& path,

@@ -58,6 +58,8 @@ optimizer:
     text << std::ifstream(folder_ / name).rdbuf();
     return text.str();
   }
+  std::string path() const { return folder_.string(); }
+  bool is_link(const std::string& name) const { return fs::is_symlink(folder_ / name); }
   bool exists(const std::string& name) const { return fs::exists(folder_ / name); }
 
   Outcome weft(const std::string& arguments) const {
@@ -214,6 +216,33 @@ TEST_F(CommandLine, ReadsAmountsOfMemoryInAnyUnit) {
   for (const auto& [amount, shown] : cases) {
     EXPECT_THAT(weft(std::string("plan --ranks 2 --microbatches 2 --compare --memory ") + amount).out,
                 HasSubstr(std::string("within ").append(shown)));
+  }
+}
+
+TEST_F(CommandLine, WritesTracesWhereTheyWereAskedFor) {
+  const std::string train = "train --config c.yaml --transport inproc --set tokens.train_steps=1 ";
+  put("kept.json", "old");
+  ASSERT_EQ(std::system(("cd " + path() + " && mkfifo pipe && ln -s kept.json link.json").c_str()), 0);
+  EXPECT_EQ(weft(train + "--run-dir linked --trace ./link.json").status, 0);
+  EXPECT_THAT(text_of("kept.json"), HasSubstr("traceEvents")) << "through the link";
+  EXPECT_TRUE(is_link("link.json"));
+  EXPECT_EQ(weft(train + "--run-dir null --trace /dev/null").status, 0);
+  EXPECT_FALSE(fs::is_regular_file("/dev/null"));
+  EXPECT_EQ(weft(train + "--run-dir bare --trace t.json").status, 0);
+  EXPECT_TRUE(exists("bare/t.json"));
+  for (const char* impossible : {"no/such/folder/t.json", "./", "''", "c.yaml/t.json", "."}) {
+    const Outcome outcome = weft(train + "--run-dir never --trace " + impossible);
+    EXPECT_EQ(outcome.status, 2) << impossible;
+    EXPECT_THAT(outcome.err, HasSubstr("--trace")) << impossible;
+    EXPECT_FALSE(exists("never")) << impossible;
+  }
+}
+
+TEST_F(CommandLine, SaysWhenItsAnswerCannotBeWritten) {
+  for (const char* command : {"plan --schedule 1f1b --ranks 2 --microbatches 2", "version", "--help"}) {
+    weft(std::string(command) + " >/dev/full 2>words; echo $? >status");
+    EXPECT_EQ(text_of("status"), "1\n") << command;
+    EXPECT_THAT(text_of("words"), HasSubstr("stdout")) << command;
   }
 }
 
