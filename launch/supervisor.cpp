@@ -29,6 +29,8 @@ using namespace std::chrono_literals;
 
 /// From the announcement of a failure to SIGKILL: time for the other ranks to say good-bye.
 constexpr auto kFarewell = 500ms;
+/// Signals to stop that come closer together are one wish; a third one ends its patience.
+constexpr auto kOneWish = 1s;
 /// How long output is still read when all ranks are gone but a descendant holds their pipes.
 constexpr auto kLastOutput = 200ms;
 
@@ -123,6 +125,8 @@ class Supervisor {
   Verdict verdict_;
   JobResult result_;
   std::optional<Time> kill_at_;
+  Time stop_asked_;
+  int stop_repeats_ = 0;
   bool killed_ = false;
 };
 
@@ -221,10 +225,12 @@ void Supervisor::handle_signals() {
 void Supervisor::stop(int number) {
   if (result_.cause) return;
   if (result_.stop_signal != 0) {
-    kill_at_ = Clock::now();  // asked twice
+    // `timeout` and shells send one wish twice, to the process and to its group.
+    if (++stop_repeats_ >= 2 || Clock::now() - stop_asked_ > kOneWish) kill_at_ = Clock::now();
     return;
   }
   result_.stop_signal = number;
+  stop_asked_ = Clock::now();
   kill_at_ = Clock::now() + job_.stop_limit;
   server_.request_stop();
   if (job_.stop_by == StopBy::signal) signal_all(number);
@@ -321,7 +327,9 @@ void Supervisor::handle_deadlines() {
   if (!kill_at_ || now < *kill_at_) return;
   kill_at_.reset();
   killed_ = true;
-  if (!result_.cause) say("the ranks did not stop by themselves and were killed");
+  if (!result_.cause)
+    say(stop_repeats_ > 0 ? "asked again to stop: the ranks were killed"
+                          : "the ranks did not stop by themselves and were killed");
   signal_all(SIGKILL);
 }
 

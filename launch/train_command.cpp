@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <typeinfo>
 
+#include "weft/base/clock.h"
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/launch/rank_variables.h"
@@ -22,9 +23,22 @@ namespace weft {
 namespace {
 
 std::atomic<int> told_to_stop{0};  // the signal's number
+std::atomic<std::int64_t> told_at{0};
+std::atomic<int> repeats{0};
 std::atomic<bool> told_to_save{false};
 
-/// `action` once or always; a second stop signal then ends the process at once.
+/// Finishes the step and saves; asked again, ends the process. `timeout` sends one wish twice, to the process
+/// and to its group, so a second signal counts after a second only.
+void take_stop_signal(int number) {
+  if (told_to_stop == 0) {
+    told_at = now_ns();
+    told_to_stop = number;
+  } else if (++repeats >= 2 || now_ns() - told_at > 1'000'000'000) {
+    signal(number, SIG_DFL);
+    raise(number);
+  }
+}
+
 void on_signal(int number, void (*action)(int), int flags) {
   struct sigaction handling {};
   handling.sa_handler = action;
@@ -42,8 +56,7 @@ void stop_on_signals() {
     struct sigaction now {};
     sigaction(number, nullptr, &now);
     if (number == SIGHUP && now.sa_handler == SIG_IGN) continue;  // nohup
-    on_signal(
-        number, [](int which) { told_to_stop = which; }, static_cast<int>(SA_RESETHAND) | SA_RESTART);
+    on_signal(number, take_stop_signal, SA_RESTART);
   }
 }
 

@@ -179,14 +179,31 @@ TEST_F(Supervisor, KillsRanksThatDoNotStopInTime) {
   expect_nothing_left(2);
 }
 
-TEST_F(Supervisor, KillsAtOnceWhenAskedTwice) {
+TEST_F(Supervisor, KillsAtOnceWhenAskedAgainAndAgain) {
   start(job_of(2, {"pid=" + pids(), "ignore=2", "join", "barrier", "0:out=ready", "sleep"}));
   wait_for_output("ready");
-  signal_launcher(SIGINT);
-  wait_until_signal_was_taken();
-  signal_launcher(SIGINT);
+  for (int i = 0; i < 3; ++i) {
+    signal_launcher(SIGINT);
+    wait_until_signal_was_taken();
+  }
   const Outcome outcome = finish();
+  EXPECT_THAT(outcome.err, testing::HasSubstr("asked again to stop"));
   EXPECT_EQ(outcome.status, 128 + SIGINT) << outcome.err;
+  expect_nothing_left(2);
+}
+
+TEST_F(Supervisor, TakesTwoSignalsInARowForOneWish) {
+  Job job = job_of(
+      2, {"pid=" + pids(), "join", "barrier", "0:out=ready", "wait-stop", "barrier", "out=stopped", "done"});
+  job.stop_by = StopBy::message;
+  start(job);
+  wait_for_output("ready");
+  signal_launcher(SIGTERM);
+  wait_until_signal_was_taken();
+  signal_launcher(SIGTERM);
+  const Outcome outcome = finish();
+  EXPECT_EQ(outcome.status, 128 + SIGTERM) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::HasSubstr("[rank 1] stopped"));
   expect_nothing_left(2);
 }
 
