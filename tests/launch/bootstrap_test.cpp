@@ -110,7 +110,7 @@ class Bootstrap : public testing::Test {
     // Only what a bare Debian has beside bash: coreutils, grep, flock.
     fs::create_directories(folder_ / "tools");
     for (const char* tool : {"bash", "dirname", "readlink", "mkdir", "mktemp", "rm", "rmdir", "cat", "cp",
-                             "tail", "touch", "nproc", "echo", "grep", "flock", "env"}) {
+                             "tail", "touch", "nproc", "echo", "grep", "flock", "env", "sed"}) {
       for (const char* place : {"/usr/bin/", "/bin/"}) {
         if (fs::exists(std::string(place) + tool)) {
           fs::create_symlink(std::string(place) + tool, folder_ / "tools" / tool);
@@ -173,6 +173,25 @@ TEST_F(Bootstrap, ConfiguresAgainWhenThePresetsChange) {
   put("CMakePresets.json", "{ }");
   weft("version");
   EXPECT_THAT(notes().substr(before.size()), HasSubstr("cmake"));
+}
+
+TEST_F(Bootstrap, BuildsAnewWhenTheTreeWasMoved) {
+  weft("version");
+  put("build/release/CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=" + path_of("tree") + "\n");
+  std::string before = notes();
+  EXPECT_THAT(weft("version").err, IsEmpty());
+  EXPECT_THAT(notes().substr(before.size()), Not(HasSubstr("cmake")));
+  put("build/release/CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=/somewhere/else\n");
+  before = notes();
+  EXPECT_THAT(weft("version").err, HasSubstr("copied or moved"));
+  EXPECT_THAT(notes().substr(before.size()), HasSubstr("cmake"));
+}
+
+TEST_F(Bootstrap, SaysWhoseTreeCannotBeBuilt) {
+  put("build", "a file where the folder should be");
+  const Outcome outcome = weft("test");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, AllOf(StartsWith("weft: cannot write into "), Not(HasSubstr("line "))));
 }
 
 TEST_F(Bootstrap, WorksThroughALinkAndWithAnotherPreset) {
@@ -308,6 +327,16 @@ TEST_F(Bootstrap, TestsOneFolderOrWhatMatches) {
   weft("test full");
   EXPECT_THAT(notes(), HasSubstr("--output-on-failure --no-tests=error\n"));
   EXPECT_EQ(weft("test one two").status, 2);
+}
+
+TEST_F(Bootstrap, ShowsTheHashesOfTheExactnessMatrix) {
+  put("failing", "none");
+  const Outcome outcome = weft("test exactness");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.out, "100% tests passed, 0 tests failed out of 3\n");
+  EXPECT_THAT(notes(), AllOf(HasSubstr("-V -LE ^full$ -R exactness"), Not(HasSubstr("asan"))));
+  put("failing", "exactness");
+  EXPECT_EQ(weft("test exactness").status, 1);
 }
 
 }  // namespace
