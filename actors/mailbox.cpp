@@ -114,6 +114,7 @@ Mailbox::Incoming& Mailbox::incoming(MessageKind kind, std::uint16_t stage, std:
 }
 
 void Mailbox::begin_step(std::uint64_t step, Phase phase) {
+  sent_bytes_ = 0;
   step_ = step;
   phase_ = phase;
   for (std::size_t i = 0; i < landings_.size();) {
@@ -210,6 +211,7 @@ void Mailbox::post(MessageKind kind, std::uint16_t stage, std::uint32_t microbat
     const std::uint32_t token = free_tokens_.back();
     free_tokens_.pop_back();
     outgoing_[token - 1] = std::move(tensor);
+    sent_bytes_ += header.payload_bytes;
     transport_.send(edge->plan.target_rank, header, outgoing_[token - 1].data(), token);
   }
 }

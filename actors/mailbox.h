@@ -81,6 +81,8 @@ class Mailbox final : public MessageSink {
   /// Waits until every send_direct has left.
   Task<void> sent_all();
 
+  /// Bytes of activations and gradients given to the transport since begin_step().
+  [[nodiscard]] std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
   /// Most message buffers in use at once, in bytes, over all receive pools (for the report).
   [[nodiscard]] std::size_t peak_receive_bytes() const noexcept;
   [[nodiscard]] EventLoop& loop() noexcept { return loop_; }
@@ -144,6 +146,7 @@ class Mailbox final : public MessageSink {
   std::vector<Direct> directs_;
   std::vector<Part> parts_;
   std::uint32_t direct_sends_ = 0;
+  std::uint64_t sent_bytes_ = 0;
   std::vector<TraceEvent>* events_ = nullptr;
 };
 

@@ -229,6 +229,7 @@ void Rank::write_part() {
   append(part_, record.bubble());
   append(part_, record.peak_in_flight);
   append(part_, record.peak_activation_bytes);
+  append(part_, mailbox_->sent_bytes());
   append(part_, static_cast<double>(record.busy) * 1e-6);
   append(part_, last ? plan_.schedule.microbatches : std::uint32_t{0});
   if (last)
@@ -257,6 +258,7 @@ void Rank::read_agreement() {
     statistics.bubble = reader.next<double>();
     statistics.peak_in_flight = reader.next<std::uint32_t>();
     statistics.peak_activation_bytes = reader.next<std::uint64_t>();
+    statistics.message_bytes = reader.next<std::uint64_t>();
     statistics.busy_ms = reader.next<double>();
     const auto losses = reader.next<std::uint32_t>();
     for (std::uint32_t i = 0; i < losses; ++i) report.losses.push_back(reader.next<double>());

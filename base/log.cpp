@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include "weft/base/error.h"
+#include "weft/base/terminal.h"
 
 namespace weft::log {
 namespace {
@@ -37,7 +38,9 @@ void start(Level level, std::string_view prefix, const std::string& file, bool c
   }
   auto logger = std::make_shared<spdlog::logger>(std::string(prefix), sinks.begin(), sinks.end());
   logger->set_level(to_spdlog(level));
-  logger->set_pattern(prefix.empty() ? "%^[%l]%$ %v" : "%^[%l|%n]%$ %v");
+  const std::string pattern = prefix.empty() ? "%^[%l]%$ %v" : "%^[%l|%n]%$ %v";
+  logger->set_pattern(pattern);
+  if (console) sinks.front()->set_pattern(std::string(line_eraser(2)) + pattern);
   logger->flush_on(spdlog::level::debug);
   spdlog::set_default_logger(logger);
 }

@@ -11,6 +11,8 @@
 #include <set>
 #include <utility>
 
+#include "weft/base/terminal.h"
+
 namespace weft {
 namespace {
 
@@ -79,7 +81,9 @@ void ConsoleWriter::run() {
     const Text next = std::move(texts_.front());
     texts_.pop_front();
     lock.unlock();
-    if (!failed.contains(next.descriptor) && !write_all(next.descriptor, next.text))
+    const std::string_view eraser = line_eraser(next.descriptor);  // a rank may have drawn a bar there
+    if (!failed.contains(next.descriptor) &&
+        !(write_all(next.descriptor, eraser) && write_all(next.descriptor, next.text)))
       failed.insert(next.descriptor);
     lock.lock();
     waiting_ -= next.text.size();

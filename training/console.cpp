@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "weft/base/terminal.h"
+
 namespace weft {
 namespace {
 
@@ -108,13 +110,8 @@ std::string progress_text(const NanotronConfig& config, const StepMetrics& m, st
   return fmt::format("[{}] {}", bar, numbers);
 }
 
-bool shows_progress(int descriptor) {
-  const char* terminal = std::getenv("TERM");
-  return ::isatty(descriptor) == 1 && (terminal == nullptr || std::string_view(terminal) != "dumb");
-}
-
 Console::Console(const NanotronConfig& config, int output, int errors)
-    : config_(config), output_(output), errors_(errors), has_bar_(shows_progress(errors)) {}
+    : config_(config), output_(output), errors_(errors), has_bar_(is_smart_terminal(errors)) {}
 
 Console::~Console() {
   constexpr Nanoseconds patience = 5'000'000'000;

@@ -23,9 +23,6 @@ namespace weft {
 [[nodiscard]] std::string progress_text(const NanotronConfig& config, const StepMetrics& metrics,
                                         std::size_t width);
 
-/// Whether a progress bar may be drawn: a terminal that is not TERM=dumb. (It has no colours.)
-[[nodiscard]] bool shows_progress(int descriptor);
-
 /// Writes step lines to `output`, and a progress bar below them to `errors` where that is a terminal. A
 /// reader that stops (a pager, Ctrl-S) does not stop the training: lines wait, the oldest of more than 1 MiB
 /// are dropped.

@@ -56,6 +56,7 @@ std::string to_json_line(const StepMetrics& m) {
   add("bubble", list(m.bubble));
   add("peak_in_flight", list(m.peak_in_flight));
   add("peak_activation_bytes", list(m.peak_activation_bytes));
+  add("message_bytes", list(m.message_bytes));
   line += "}\n";
   return line;
 }

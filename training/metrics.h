@@ -25,6 +25,7 @@ struct StepMetrics {
   std::vector<double> bubble;
   std::vector<std::uint32_t> peak_in_flight;
   std::vector<std::uint64_t> peak_activation_bytes;
+  std::vector<std::uint64_t> message_bytes;  ///< activations and gradients sent to other ranks
 };
 
 /// One line with its end. Floats are the shortest texts that read back to the same bits; one that is not

@@ -50,10 +50,12 @@ void StepLog::step(std::uint64_t step, const StepReport& report, double learning
   line.bubble.clear();
   line.peak_in_flight.clear();
   line.peak_activation_bytes.clear();
+  line.message_bytes.clear();
   for (const RankStatistics& rank : report.ranks) {
     line.bubble.push_back(rank.bubble);
     line.peak_in_flight.push_back(rank.peak_in_flight);
     line.peak_activation_bytes.push_back(rank.peak_activation_bytes);
+    line.message_bytes.push_back(rank.message_bytes);
   }
   impl_->metrics.write(line);
   impl_->tensorboard.write(line);

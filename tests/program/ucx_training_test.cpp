@@ -173,6 +173,9 @@ TEST_F(UcxTraining, TheTracedOrderIsThePlannedOne) {
     for (std::string line; std::getline(lines, line);) {
       const json step = json::parse(line);
       EXPECT_EQ(step["peak_activation_bytes"], planned["peak_activation_bytes"]);
+      std::vector<std::uint64_t> sent(4, 0);
+      for (const json& link : planned["links"]) sent[link["from"]] += link["bytes"].get<std::uint64_t>();
+      EXPECT_EQ(step["message_bytes"].get<std::vector<std::uint64_t>>(), sent);
       for (std::size_t rank = 0; rank < 4; ++rank)
         EXPECT_EQ(step["peak_in_flight"][rank], planned["ranks"][rank]["peak_in_flight"]);
     }

@@ -14,6 +14,7 @@
 
 #include "data_files.h"
 #include "weft/base/error.h"
+#include "weft/base/terminal.h"
 #include "weft/training/console.h"
 #include "weft/training/tensorboard.h"
 
@@ -37,6 +38,7 @@ StepMetrics example(std::uint64_t step) {
   m.bubble = {0.25, 0.1};
   m.peak_in_flight = {2, 1};
   m.peak_activation_bytes = {1ULL << 40, 5};
+  m.message_bytes = {7, 1ULL << 41};
   return m;
 }
 
@@ -54,6 +56,7 @@ TEST(Metrics, AreJsonObjectsWhoseFloatsRoundTrip) {
   EXPECT_EQ(json["bubble"].get<std::vector<double>>(), m.bubble);
   EXPECT_EQ(json["peak_in_flight"].get<std::vector<std::uint32_t>>(), m.peak_in_flight);
   EXPECT_EQ(json["peak_activation_bytes"].get<std::vector<std::uint64_t>>(), m.peak_activation_bytes);
+  EXPECT_EQ(json["message_bytes"].get<std::vector<std::uint64_t>>(), m.message_bytes);
   EXPECT_EQ(json.size(), 11U);
   EXPECT_EQ(to_json_line(m).find('\n'), to_json_line(m).size() - 1);
 }
@@ -283,8 +286,8 @@ TEST(Console, DrawsABarOnATerminalAndTakesItAway) {
   ::setenv("TERM", "xterm", 1);
   const Terminal terminal;
   const Pipe output;
-  ASSERT_TRUE(shows_progress(terminal.slave));
-  ASSERT_FALSE(shows_progress(output.ends[1]));
+  ASSERT_TRUE(is_smart_terminal(terminal.slave));
+  ASSERT_FALSE(is_smart_terminal(output.ends[1]));
   {
     Console console(console_config(), output.ends[1], terminal.slave);
     console.step(example(1));
@@ -296,7 +299,7 @@ TEST(Console, DrawsABarOnATerminalAndTakesItAway) {
     EXPECT_EQ(terminal.take(), "\r" + std::string(59, ' ') + "\r");
   }
   ::setenv("TERM", "dumb", 1);
-  EXPECT_FALSE(shows_progress(terminal.slave));
+  EXPECT_FALSE(is_smart_terminal(terminal.slave));
   ::setenv("TERM", "xterm", 1);
 }
 
