@@ -39,6 +39,13 @@ class Reader {
   std::size_t at_ = 0;
 };
 
+// What a rank tells the others of a step; its losses follow, one double each.
+struct Share {
+  RankStatistics statistics;
+  std::uint32_t losses = 0;
+  std::uint32_t background_done = 0;
+};
+
 std::size_t arena_size(const PipelinePlan& plan, std::uint32_t rank) { return plan.memory(rank).total(); }
 
 }  // namespace
@@ -186,14 +193,9 @@ Task<void> Rank::agree() {
     squares_.resize(plan_.schedule.stage_count);
     for (const auto& part : parts_) {
       Reader reader(part);
-      append(agreement_, reader.next<std::uint8_t>());
-      append(agreement_, reader.next<double>());
-      append(agreement_, reader.next<std::uint32_t>());
-      append(agreement_, reader.next<std::uint64_t>());
-      append(agreement_, reader.next<double>());
-      const auto losses = reader.next<std::uint32_t>();
-      append(agreement_, losses);
-      for (std::uint32_t i = 0; i < losses; ++i) append(agreement_, reader.next<double>());
+      const auto share = reader.next<Share>();
+      append(agreement_, share);
+      for (std::uint32_t i = 0; i < share.losses; ++i) append(agreement_, reader.next<double>());
       const auto stages = reader.next<std::uint32_t>();
       for (std::uint32_t i = 0; i < stages; ++i) {
         auto& squares = squares_.at(reader.next<std::uint16_t>());
@@ -225,13 +227,15 @@ void Rank::write_part() {
   const StepRecord& record = actor_->record();
   const bool last = view_.stages().back() + 1u == plan_.schedule.stage_count;
   part_.clear();
-  append<std::uint8_t>(part_, !options_.background_done || options_.background_done());
-  append(part_, record.bubble());
-  append(part_, record.peak_in_flight);
-  append(part_, record.peak_activation_bytes);
-  append(part_, mailbox_->sent_bytes());
-  append(part_, static_cast<double>(record.busy) * 1e-6);
-  append(part_, last ? plan_.schedule.microbatches : std::uint32_t{0});
+  Share share;
+  share.background_done = !options_.background_done || options_.background_done();
+  share.statistics.bubble = record.bubble();
+  share.statistics.peak_in_flight = record.peak_in_flight;
+  share.statistics.peak_activation_bytes = record.peak_activation_bytes;
+  share.statistics.message_bytes = mailbox_->sent_bytes();
+  share.statistics.busy_ms = static_cast<double>(record.busy) * 1e-6;
+  share.losses = last ? plan_.schedule.microbatches : 0;
+  append(part_, share);
   if (last)
     for (const double loss : record.losses) append(part_, loss);
   append(part_, static_cast<std::uint32_t>(stages_.size()));
@@ -254,14 +258,10 @@ void Rank::read_agreement() {
   report.background_done = true;
   report.ranks.resize(plan_.schedule.ranks);
   for (RankStatistics& statistics : report.ranks) {
-    report.background_done &= reader.next<std::uint8_t>() != 0;
-    statistics.bubble = reader.next<double>();
-    statistics.peak_in_flight = reader.next<std::uint32_t>();
-    statistics.peak_activation_bytes = reader.next<std::uint64_t>();
-    statistics.message_bytes = reader.next<std::uint64_t>();
-    statistics.busy_ms = reader.next<double>();
-    const auto losses = reader.next<std::uint32_t>();
-    for (std::uint32_t i = 0; i < losses; ++i) report.losses.push_back(reader.next<double>());
+    const auto share = reader.next<Share>();
+    report.background_done &= share.background_done != 0;
+    statistics = share.statistics;
+    for (std::uint32_t i = 0; i < share.losses; ++i) report.losses.push_back(reader.next<double>());
   }
   for (const double loss : report.losses) report.loss += loss;
   report.loss /= static_cast<double>(plan_.schedule.microbatches);

@@ -20,10 +20,10 @@ namespace weft {
 /// What every rank measured in a step, the same on all ranks: [rank].
 struct RankStatistics {
   double bubble = 0;  ///< idle share between a rank's first and last op
-  std::uint32_t peak_in_flight = 0;
+  double busy_ms = 0;
   std::uint64_t peak_activation_bytes = 0;
   std::uint64_t message_bytes = 0;  ///< activations and gradients sent to other ranks
-  double busy_ms = 0;
+  std::uint32_t peak_in_flight = 0;
 };
 
 /// The outcome of one training step, the same on all ranks.
