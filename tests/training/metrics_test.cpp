@@ -57,7 +57,7 @@ TEST(Metrics, AreJsonObjectsWhoseFloatsRoundTrip) {
   EXPECT_EQ(json["peak_in_flight"].get<std::vector<std::uint32_t>>(), m.peak_in_flight);
   EXPECT_EQ(json["peak_activation_bytes"].get<std::vector<std::uint64_t>>(), m.peak_activation_bytes);
   EXPECT_EQ(json["message_bytes"].get<std::vector<std::uint64_t>>(), m.message_bytes);
-  EXPECT_EQ(json.size(), 11U);
+  EXPECT_EQ(json.size(), 12U);
   EXPECT_EQ(to_json_line(m).find('\n'), to_json_line(m).size() - 1);
 }
 
