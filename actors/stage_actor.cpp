@@ -226,9 +226,9 @@ void StageActor::check_loss(const MicrobatchContext& context) const {
     first = fmt::format("the activation of stage {}", context.stage - 1);
     break;
   }
-  throw NonFiniteError(
-      fmt::format("step {}, micro-batch {}: the loss is {}; first tensor that is not finite: {}",
-                  context.step, context.microbatch, context.loss, first));
+  throw NonFiniteError(fmt::format(
+      "step {}, micro-batch {}: the loss is {}; first tensor that is not finite: {}", context.step,
+      context.microbatch, std::isnan(context.loss) ? "NaN" : fmt::format("{}", context.loss), first));
 }
 
 // For the launcher's report when a run hangs: the nearest message that is missing.

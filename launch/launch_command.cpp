@@ -1,5 +1,6 @@
 #include "weft/launch/launch_command.h"
 
+#include "weft/launch/flag_names.h"
 #include "weft/launch/process.h"
 #include "weft/launch/rank_variables.h"
 #include "weft/launch/supervisor.h"
@@ -7,6 +8,7 @@
 namespace weft {
 
 int launch_program(const LaunchArguments& arguments) {
+  if (arguments.program.front().empty()) throw UsageError("launch: the name of the program is empty");
   Job job;
   job.program = find_program(arguments.program.front());
   job.arguments = arguments.program;

@@ -272,6 +272,7 @@ TEST_F(CommandLine, LaunchesPrograms) {
   unsetenv("WEFT_HEARTBEAT_LIMIT");
   EXPECT_EQ(limit.status, 2);
   EXPECT_THAT(limit.err, StartsWith("WEFT_HEARTBEAT_LIMIT: 'soon' does not fit"));
+  EXPECT_THAT(weft("launch -- ''").err, HasSubstr("the name of the program is empty"));
   const Outcome absent = weft("launch -n 2 no-such-program");
   EXPECT_EQ(absent.status, 1);
   EXPECT_THAT(absent.err, HasSubstr("cannot run no-such-program: no such program in PATH"));
