@@ -44,13 +44,6 @@ PlanCosts costs_of(const PlanArguments& arguments) {
   return costs;
 }
 
-/// Costs for a schedule without a model.
-SimulationSettings settings_of(const PlanArguments& arguments) {
-  if (arguments.compare && !arguments.costs_from.empty())
-    throw UsageError("--costs-from with --compare needs --config, which says how to cut the model anew");
-  return costs_of(arguments).settings();
-}
-
 ScheduleRequest request_of(const PlanArguments& arguments) {
   ScheduleRequest request;
   request.schedule = arguments.schedule;
@@ -59,6 +52,59 @@ ScheduleRequest request_of(const PlanArguments& arguments) {
   request.chunks = arguments.chunks;
   request.max_in_flight = arguments.max_in_flight;
   return request;
+}
+
+/// The override of this key, if there is one.
+const ConfigOverride* override_of(const PlanArguments& arguments, std::string_view path) {
+  for (const ConfigOverride& one : arguments.overrides)
+    if (one.path == path) return &one;
+  return nullptr;
+}
+
+// A flag that would change nothing is refused, so that nobody takes the plan for one of what was asked.
+void refuse_flags_without_effect(const PlanArguments& arguments) {
+  const auto refuse_if = [](bool refused, const std::string& what) {
+    if (refused) throw UsageError(what);
+  };
+  const bool config = arguments.config.has_value();
+  const bool compare = arguments.compare;
+  const std::string other_config = " is for a plan without --config; use ";
+  refuse_if(config && !arguments.schedule.empty(),
+            "--schedule" + other_config + "--pipeline_parallel_schedule");
+  refuse_if(config && arguments.ranks != 0, "--ranks" + other_config + "--set parallelism.pp=...");
+  refuse_if(config && arguments.microbatches != 0,
+            "--microbatches" + other_config + "--set tokens.batch_accumulation_per_replica=...");
+  refuse_if(config && arguments.chunks != 0,
+            "--chunks" + other_config + "--set pipeline_parallel.chunks=...");
+  refuse_if(config && arguments.max_in_flight != 0,
+            "--max-in-flight" + other_config + "--set pipeline_parallel.max_in_flight=...");
+  if (!config && !arguments.overrides.empty())
+    throw UsageError(arguments.overrides.front().flag +
+                     " changes a configuration and needs --config; without one, use --schedule, --ranks, "
+                     "--microbatches, --chunks and --max-in-flight");
+  refuse_if(compare && !arguments.schedule.empty(),
+            "--schedule has no place beside --compare, which plans all schedules; leave out one of them");
+  if (const ConfigOverride* schedule = override_of(arguments, "pipeline_parallel.schedule");
+      compare && schedule != nullptr)
+    throw UsageError(schedule->flag +
+                     ": the schedule has no place beside --compare, which plans all of them; "
+                     "leave out one of the two");
+  const std::string text_only = "--format " + arguments.format + ": a ";
+  refuse_if(
+      compare && arguments.format != "text",
+      text_only + "comparison comes as text only; for other formats plan one schedule, without --compare");
+  refuse_if(!arguments.against.empty() && arguments.format != "text",
+            text_only + "plan beside a trace comes as text only; leave out --format or --against");
+  refuse_if(compare && !arguments.against.empty(),
+            "--against lays a trace beside the plan of one schedule; leave out --against or --compare");
+  refuse_if(arguments.memory != 0 && !compare,
+            "--memory marks the best of several schedules; use it with --compare");
+  refuse_if(arguments.memory != 0 && !config,
+            "--memory needs --config, which says how large the stages are; without it, use --max-in-flight");
+  refuse_if(arguments.step != 0 && arguments.against.empty(),
+            "--step says which step of a trace; use it with --against TRACE");
+  refuse_if(compare && !config && !arguments.costs_from.empty(),
+            "--costs-from with --compare needs --config, which says how to cut the model anew");
 }
 
 void require_sizes(const PlanArguments& arguments) {
@@ -71,35 +117,60 @@ void require_sizes(const PlanArguments& arguments) {
 std::function<Plan(const ScheduleInfo&)> planner(const PlanArguments& arguments) {
   if (!arguments.config) {
     require_sizes(arguments);
-    return plan_maker(arguments.ranks, arguments.microbatches, settings_of(arguments));
+    return plan_maker(request_of(arguments), costs_of(arguments).settings());
   }
-  return [config = load_config(*arguments.config, arguments.overrides).config,
-          costs = costs_of(arguments)](const ScheduleInfo& schedule) mutable {
+  NanotronConfig config = load_config(*arguments.config, arguments.overrides).config;
+  // The file's number is that of the file's schedule; one that was asked for is kept.
+  if (override_of(arguments, "pipeline_parallel.chunks") == nullptr) config.pipeline_parallel.chunks.reset();
+  return [config, costs = costs_of(arguments)](const ScheduleInfo& schedule) mutable {
     config.pipeline_parallel.schedule = schedule.name;
-    config.pipeline_parallel.chunks.reset();
     return plan_of_model(config, costs);
   };
 }
 
-Plan wanted_plan(const PlanArguments& arguments) {
+Plan wanted_plan(const PlanArguments& arguments, const PlanCosts& costs) {
   if (arguments.config) {
-    return plan_of_model(load_config(*arguments.config, arguments.overrides).config, costs_of(arguments));
+    return plan_of_model(load_config(*arguments.config, arguments.overrides).config, costs);
   }
   if (arguments.schedule.empty()) throw UsageError("--config or --schedule is needed");
   if (!arguments.schedule.ends_with(".csv")) require_sizes(arguments);
-  return make_plan(make_schedule(request_of(arguments)), settings_of(arguments));
+  return make_plan(make_schedule(request_of(arguments)), costs.settings());
+}
+
+// Without costs of the user's the plan takes those of the trace: times of a run beside made-up ones say
+// nothing.
+void print_plan_against_trace(const PlanArguments& arguments) {
+  const std::vector<TraceEvent> trace = read_trace(arguments.against, "--against");
+  PlanCosts costs = costs_of(arguments);
+  Plan plan = wanted_plan(arguments, costs);
+  std::string head;
+  if (arguments.cost.empty() && !costs.measured) {
+    try {
+      costs.measured = measure_costs(trace);
+      head =
+          "The plan's costs are the mean times of this trace's ops, in milliseconds (--cost or --costs-from "
+          "gives others).\n\n";
+    } catch (const ScheduleError& e) {
+      head = fmt::format("The plan's costs are 1 each, not those of the run: {}.\n\n", e.what());
+    }
+    // With another number of stages it is another pipeline, which the comparison says better.
+    if (costs.measured && costs.measured->stages.size() == plan.schedule.stage_count)
+      plan = wanted_plan(arguments, costs);
+  }
+  print(head + plan_against_trace(plan, trace, arguments.step, terminal_width()));
 }
 
 }  // namespace
 
 void print_plan(const PlanArguments& arguments) {
+  refuse_flags_without_effect(arguments);
   if (arguments.compare) {
-    return print(comparison_to_text(compare_schedules(planner(arguments)), arguments.memory));
+    print(comparison_to_text(compare_schedules(planner(arguments)), arguments.memory));
+  } else if (!arguments.against.empty()) {
+    print_plan_against_trace(arguments);
+  } else {
+    print(shown(wanted_plan(arguments, costs_of(arguments)), arguments.format));
   }
-  const Plan plan = wanted_plan(arguments);
-  if (arguments.against.empty()) return print(shown(plan, arguments.format));
-  print(
-      plan_against_trace(plan, read_trace(arguments.against, "--against"), arguments.step, terminal_width()));
 }
 
 void check_schedule_file(const CheckArguments& arguments) {
@@ -133,7 +204,7 @@ std::uint64_t parse_bytes(const std::string& text) {
                                    {"TiB", 1099511627776.0}}) {
     if (unit == name) factor = size;
   }
-  if (!(value > 0) || factor == 0 || value * factor > 1e18) {
+  if (!(value * factor >= 1 && value * factor <= 1e18)) {
     throw UsageError(
         "'" + text +
         "' is no amount of memory; allowed: a number, then nothing, kB, MB, GB, KiB, MiB or GiB");

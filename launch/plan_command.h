@@ -23,7 +23,7 @@ struct PlanArguments {
   std::string format = "text";      ///< text, json, csv, svg, chrome
   bool compare = false;             ///< all schedules side by side
   std::uint64_t memory = 0;         ///< with compare: most bytes of a rank, 0 = no limit
-  std::string against;              ///< a trace to lay beside the plan
+  std::string against;              ///< a trace to lay beside the plan, and without other costs their source
   std::uint32_t step = 0;           ///< of that trace, 0 = the last
 };
 
@@ -32,7 +32,8 @@ struct CheckArguments {
   std::uint32_t slots = 0;  ///< also: does it run with so many pairs in flight, 0 = as many as it needs
 };
 
-/// Prints the plan to stdout. Throws ConfigError, ScheduleError, UsageError.
+/// Prints the plan to stdout. Throws ConfigError, ScheduleError, and UsageError, also for a flag that would
+/// have no effect beside the others.
 void print_plan(const PlanArguments& arguments);
 
 /// Prints the plan of a good order to stdout. Throws ScheduleError, with the cell, for a bad one.

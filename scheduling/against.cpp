@@ -25,13 +25,18 @@ std::uint32_t choose_step(std::span<const TraceEvent> trace, std::uint32_t step)
 }
 
 void check_same_pipeline(const Plan& plan, const Simulation& run) {
+  std::vector<bool> seen(plan.schedule.stage_count, false);
   for (std::uint32_t rank = 0; rank < plan.schedule.ranks; ++rank) {
     if (run.executed[rank].empty()) throw ScheduleError(fmt::format("the trace has no op of rank {}", rank));
-    for (const Op& op : run.executed[rank])
+    for (const Op& op : run.executed[rank]) {
       if (op.stage >= plan.schedule.stage_count || plan.schedule.rank_of[op.stage] != rank)
         throw ScheduleError(fmt::format("the trace has {} on rank {}, where the plan has no stage {}",
                                         to_string(op), rank, op.stage));
+      seen[op.stage] = true;
+    }
   }
+  for (std::uint32_t stage = 0; stage < seen.size(); ++stage)
+    if (!seen[stage]) throw ScheduleError(fmt::format("the trace has no op of stage {}", stage));
 }
 
 std::string order_differences(const Simulation& planned, const Simulation& run) {

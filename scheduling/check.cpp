@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "weft/base/error.h"
+#include "weft/scheduling/communication_check.h"
+#include "weft/scheduling/standstill.h"
 #include "weft/scheduling/weight_turns.h"
 
 namespace weft {
@@ -250,16 +252,8 @@ std::string Turns::describe_cycle(const OrderText& text) const {
   std::uint32_t rank = 0;
   while (rank < order_.size() && heads_[rank] == order_[rank].size()) ++rank;
   if (rank == order_.size()) return {};
-  std::vector<std::uint32_t> path;
-  while (std::find(path.begin(), path.end(), rank) == path.end()) {
-    path.push_back(rank);
-    rank = rank_of_[missing_input(rank)->stage];  // a rank that stands still misses something
-  }
-  path.erase(path.begin(), std::find(path.begin(), path.end(), rank));
-  std::string chain;
-  constexpr std::size_t most_links = 16;
-  for (std::size_t i = 0; i < path.size() && i < most_links; ++i) {
-    const Op missing = *missing_input(path[i]);
+  return describe_standstill(rank, [&](std::uint32_t waiting) {
+    const Op missing = *missing_input(waiting);  // a rank that stands still misses something
     const std::uint32_t owner = rank_of_[missing.stage];
     const RankOrder& list = order_[owner];
     const auto wanted = std::find_if(list.begin(), list.end(), [&](const Op& op) {
@@ -267,11 +261,9 @@ std::string Turns::describe_cycle(const OrderText& text) const {
              (op.kind == missing.kind ||
               (op.kind == OpKind::backward && missing.kind == OpKind::backward_input));
     });
-    chain += fmt::format("\n  {} waits for {}, which stands behind", text.place(path[i], heads_[path[i]]),
-                         text.place(owner, static_cast<std::size_t>(wanted - list.begin())));
-  }
-  if (path.size() > most_links) chain += fmt::format("\n  ... ({} more)", path.size() - most_links);
-  return chain + fmt::format("\n  {}", text.place(path[0], heads_[path[0]]));
+    return Wait{text.place(waiting, heads_[waiting]),
+                text.place(owner, static_cast<std::size_t>(wanted - list.begin())), owner};
+  });
 }
 
 }  // namespace
@@ -287,6 +279,7 @@ Schedule check_order(const OrderText& text) {
   turns.play();
   if (const std::string chain = turns.describe_cycle(text); !chain.empty())
     throw ScheduleError(fmt::format("{}: ranks wait for each other for ever:{}", text.name, chain));
+  check_communication(text, schedule);
   schedule.order = text.order;
   count_slots(schedule);
   return schedule;

@@ -9,7 +9,7 @@ namespace weft {
 
 /// Checks every rule and counts the slots. Throws ScheduleError naming the cells: a stage on two ranks or
 /// missing, a repeated or missing op, F after its backward, W before its I, and a cycle between ranks,
-/// printed as the chain that waits for itself.
+/// printed as the chain that waits for itself. Then the cells about communication: see communication_check.h.
 [[nodiscard]] Schedule check_order(const OrderText& text);
 
 /// The smallest number of slots per rank with which the order (as run) does not deadlock: the largest peak.

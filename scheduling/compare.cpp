@@ -51,17 +51,17 @@ std::vector<ComparedSchedule> compare_schedules(const std::function<Plan(const S
   return result;
 }
 
-std::function<Plan(const ScheduleInfo&)> plan_maker(std::uint32_t ranks, std::uint32_t microbatches,
+std::function<Plan(const ScheduleInfo&)> plan_maker(const ScheduleRequest& request,
                                                     const SimulationSettings& costs) {
   return [=](const ScheduleInfo& info) {
+    ScheduleRequest wanted = request;
+    wanted.schedule = info.name;
     SimulationSettings settings = costs;
     for (OpCosts& stage : settings.stages) {
-      const auto v = static_cast<Nanoseconds>(info.default_chunks);
+      const auto v = static_cast<Nanoseconds>(request.chunks == 0 ? info.default_chunks : request.chunks);
       stage = {stage.forward / v, stage.input / v, stage.weight / v, stage.update / v};
     }
-    return make_plan(
-        make_schedule({.schedule = std::string(info.name), .ranks = ranks, .microbatches = microbatches}),
-        settings);
+    return make_plan(make_schedule(wanted), settings);
   };
 }
 

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
-#include <unordered_set>
+#include <cstdio>
+#include <cstring>
+#include <memory>
 
 #include "weft/base/error.h"
 #include "weft/scheduling/order_text.h"
@@ -31,13 +32,15 @@ enum class Word : std::uint8_t {
 
 constexpr std::array<std::string_view, 12> words{
     "F", "I", "W", "B", "BW", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD"};
-constexpr std::uint32_t nobody = UINT32_MAX;
 constexpr std::uint32_t most_stages = 65535;
 constexpr std::uint32_t most_microbatches = 1u << 24;
-constexpr std::uintmax_t most_bytes = 64u << 20;
+constexpr std::size_t most_bytes = 64u << 20;
 
 bool is_op(Word word) { return word <= Word::bw; }
-bool is_message(Word word) { return word >= Word::send_f && word <= Word::recv_b; }
+
+CommunicationKind communication_kind(Word word) {
+  return static_cast<CommunicationKind>(static_cast<int>(word) - static_cast<int>(Word::send_f));
+}
 
 /// One action of the file; a fused cell holds two.
 struct Action {
@@ -77,8 +80,6 @@ class Reader {
                        std::string_view cell, const Action& at) const;
   [[nodiscard]] bool spelled_the_old_way() const;
   [[nodiscard]] OpKind kind_of(const Action& action, bool old_way) const;
-  void check_messages(const OrderText& result) const;
-  void check_messages_of(std::uint32_t rank, const std::vector<std::uint32_t>& rank_of) const;
   [[noreturn]] void fail(const Action& at, std::string_view cell, const std::string& why) const {
     throw ScheduleError(
         fmt::format("{}: row {}, column {} '{}': {}", name_, at.row, at.column, printable(cell), why));
@@ -114,7 +115,7 @@ void Reader::read_action(std::string_view part, std::string_view cell, Action at
     fail(at, cell, "not an op; allowed: a stage, F, B, I or W, and a micro-batch, for example 0F3");
   at.word = static_cast<Word>(known - words.begin());
   at.stage = static_cast<std::uint16_t>(number(stage, "stage", most_stages, cell, at));
-  const bool per_microbatch = is_op(at.word) || is_message(at.word);
+  const bool per_microbatch = is_op(at.word) || is_message(communication_kind(at.word));
   if (per_microbatch && microbatch.empty()) fail(at, cell, "the micro-batch is missing");
   if (!microbatch.empty()) at.microbatch = number(microbatch, "micro-batch", most_microbatches, cell, at);
   if (fused && !is_op(at.word)) fail(at, cell, "a fused cell holds one F and one B or I");
@@ -200,14 +201,17 @@ OrderText Reader::read() {
   const bool old_way = spelled_the_old_way();
   OrderText result;
   result.name = name_;
-  bool any_message = false;
   for (const auto& rank : ranks_) {
     result.rows.push_back(rank.front().row);
     auto& ops = result.order.emplace_back();
     auto& columns = result.columns.emplace_back();
+    auto& communication = result.communication.emplace_back();
     for (const Action& action : rank) {
-      any_message = any_message || is_message(action.word);
-      if (!is_op(action.word)) continue;
+      if (!is_op(action.word)) {
+        communication.push_back({static_cast<std::uint32_t>(ops.size()), action.column, action.microbatch,
+                                 action.stage, communication_kind(action.word)});
+        continue;
+      }
       ops.push_back(Op{action.microbatch, action.stage, kind_of(action, old_way), action.fused_with_next});
       columns.push_back(action.column);
     }
@@ -215,64 +219,7 @@ OrderText Reader::read() {
       throw ScheduleError(fmt::format("{}: row {} (rank {}) holds no F, B, I or W", name_, rank.front().row,
                                       result.order.size() - 1));
   }
-  if (any_message) check_messages(result);
   return result;
-}
-
-// Every message that crosses ranks is sent after its op and received before its op, once.
-void Reader::check_messages(const OrderText& result) const {
-  std::vector<std::uint32_t> rank_of;
-  for (std::uint32_t rank = 0; rank < result.order.size(); ++rank)
-    for (const Op& op : result.order[rank]) {
-      if (rank_of.size() <= op.stage) rank_of.resize(op.stage + 1u, nobody);
-      rank_of[op.stage] = rank;
-    }
-  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) check_messages_of(rank, rank_of);
-}
-
-void Reader::check_messages_of(std::uint32_t rank, const std::vector<std::uint32_t>& rank_of) const {
-  std::unordered_set<std::uint64_t> seen;  // messages and ops so far; I stands as B
-  const auto key = [](std::uint32_t stage, Word word, std::uint32_t microbatch) {
-    return (std::uint64_t{microbatch} << 32) | (std::uint64_t{stage} << 8) | static_cast<std::uint64_t>(word);
-  };
-  const auto text = [](const Action& action, Word word) {
-    return fmt::format("{}{}{}", action.stage, words[static_cast<std::size_t>(word)], action.microbatch);
-  };
-  // The rank of the stage `up` or down from the action's; nobody where there is none.
-  const auto neighbour = [&](const Action& action, bool up) {
-    const std::uint32_t stage = up ? action.stage + 1u : action.stage - 1u;  // wraps below stage 0
-    return stage < rank_of.size() ? rank_of[stage] : nobody;
-  };
-  const auto crosses = [&](const Action& action, bool up) {
-    const std::uint32_t other = neighbour(action, up);
-    return other != nobody && other != rank;
-  };
-  for (const Action& action : ranks_[rank]) {
-    const bool forward = action.word == Word::f || action.word == Word::send_f || action.word == Word::recv_f;
-    const Word op = forward ? Word::f : Word::b;
-    if (is_message(action.word)) {
-      const bool sends = action.word == Word::send_f || action.word == Word::send_b;
-      if (action.stage >= rank_of.size() || rank_of[action.stage] != rank)
-        fail(action, fmt::format("stage {} is not on this rank", action.stage));
-      if (neighbour(action, forward == sends) == nobody) fail(action, "there is no stage on the other side");
-      if (!crosses(action, forward == sends)) fail(action, "both stages are on this rank, nothing is sent");
-      if (sends && !seen.contains(key(action.stage, op, action.microbatch)))
-        fail(action, fmt::format("is sent before {} has run", text(action, op)));
-      if (!seen.insert(key(action.stage, action.word, action.microbatch)).second) fail(action, "is repeated");
-    } else if (is_op(action.word) && action.word != Word::w) {
-      const Word message = forward ? Word::recv_f : Word::recv_b;
-      if (crosses(action, !forward) && !seen.contains(key(action.stage, message, action.microbatch)))
-        fail(action, fmt::format("runs before {}", text(action, message)));
-      seen.insert(key(action.stage, op, action.microbatch));
-    }
-  }
-  for (const Action& action : ranks_[rank]) {
-    if (!is_op(action.word) || action.word == Word::w) continue;
-    const bool forward = action.word == Word::f;
-    const Word message = forward ? Word::send_f : Word::send_b;
-    if (crosses(action, forward) && !seen.contains(key(action.stage, message, action.microbatch)))
-      fail(action, fmt::format("{} is missing", text(action, message)));
-  }
 }
 
 }  // namespace
@@ -280,15 +227,19 @@ void Reader::check_messages_of(std::uint32_t rank, const std::vector<std::uint32
 OrderText read_order(std::string_view text, std::string_view name) { return Reader(text, name).read(); }
 
 OrderText read_order_file(const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) throw ScheduleError(fmt::format("{}: cannot be read: {}", path, error.message()));
-  if (size > most_bytes)
-    throw ScheduleError(fmt::format("{}: {} bytes are too many; at most {}", path, size, most_bytes));
-  std::ifstream file(path, std::ios::binary);
-  std::string text(size, '\0');
-  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
-    throw ScheduleError(fmt::format("{}: cannot be read", path));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  std::string text;
+  // In pieces: a pipe does not know its size.
+  std::array<char, 1 << 16> piece;
+  std::size_t size = 1;
+  while (file && size > 0 && text.size() <= most_bytes) {
+    size = std::fread(piece.data(), 1, piece.size(), file.get());
+    text.append(piece.data(), size);
+  }
+  if (!file || std::ferror(file.get()) != 0)
+    throw ScheduleError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  if (text.size() > most_bytes)
+    throw ScheduleError(fmt::format("{}: more than {} bytes are too many", path, most_bytes));
   return read_order(text, path);
 }
 

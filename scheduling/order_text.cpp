@@ -29,14 +29,28 @@ std::string joined(const std::vector<std::string>& cells) {
   return line + '\n';
 }
 
-std::string message_cell(std::uint32_t stage, const char* word, std::uint32_t microbatch) {
-  return fmt::format("{}{}{}", stage, word, microbatch);
+std::string message_cell(std::uint32_t stage, CommunicationKind kind, std::uint32_t microbatch) {
+  return to_string(CommunicationCell{0, 0, microbatch, static_cast<std::uint16_t>(stage), kind});
 }
 
 }  // namespace
 
+bool is_message(CommunicationKind kind) { return kind <= CommunicationKind::recv_b; }
+
+std::string to_string(const CommunicationCell& cell) {
+  static constexpr std::string_view words[] = {"SEND_F",  "RECV_F",  "SEND_B",     "RECV_B",
+                                               "UNSHARD", "RESHARD", "REDUCE_GRAD"};
+  const std::string_view word = words[static_cast<std::size_t>(cell.kind)];
+  return is_message(cell.kind) ? fmt::format("{}{}{}", cell.stage, word, cell.microbatch)
+                               : fmt::format("{}{}", cell.stage, word);
+}
+
 std::string OrderText::place(std::size_t rank, std::size_t op) const {
   return fmt::format("row {}, column {} '{}'", rows[rank], columns[rank][op], to_string(order[rank][op]));
+}
+
+std::string OrderText::place(std::size_t rank, const CommunicationCell& cell) const {
+  return fmt::format("row {}, column {} '{}'", rows[rank], cell.column, to_string(cell));
 }
 
 OrderText to_order_text(Order order, std::string_view name) {
@@ -47,6 +61,7 @@ OrderText to_order_text(Order order, std::string_view name) {
     auto& columns = text.columns.emplace_back(cell_numbers(order[rank]));
     for (std::uint32_t& column : columns) ++column;
   }
+  text.communication.resize(order.size());
   text.order = std::move(order);
   return text;
 }
@@ -75,17 +90,19 @@ std::string to_csv_with_communication(const Order& order, const std::vector<std:
   for (const RankOrder& rank : order)
     for (const Op& op : rank) microbatches = std::max(microbatches, op.microbatch + 1);
   std::vector<std::vector<std::string>> rows(order.size());
-  const auto cross = [&](std::uint32_t rank, std::uint32_t from, std::uint32_t to, char letter,
-                         std::uint32_t microbatch) {
+  const auto cross = [&](std::uint32_t rank, std::uint32_t from, std::uint32_t to, std::uint32_t microbatch) {
     if (rank_of[to] == rank) return;
-    rows[rank].push_back(message_cell(from, letter == 'F' ? "SEND_F" : "SEND_B", microbatch));
-    rows[rank_of[to]].push_back(message_cell(to, letter == 'F' ? "RECV_F" : "RECV_B", microbatch));
+    const bool forward = from < to;
+    const auto send = forward ? CommunicationKind::send_f : CommunicationKind::send_b;
+    const auto receive = forward ? CommunicationKind::recv_f : CommunicationKind::recv_b;
+    rows[rank].push_back(message_cell(from, send, microbatch));
+    rows[rank_of[to]].push_back(message_cell(to, receive, microbatch));
   };
   const auto add_messages = [&](std::uint32_t rank, const Op& op) {
     if (op.kind == OpKind::forward && op.stage + 1u < rank_of.size())
-      cross(rank, op.stage, op.stage + 1u, 'F', op.microbatch);
+      cross(rank, op.stage, op.stage + 1u, op.microbatch);
     if ((op.kind == OpKind::backward || op.kind == OpKind::backward_input) && op.stage > 0)
-      cross(rank, op.stage, op.stage - 1u, 'B', op.microbatch);
+      cross(rank, op.stage, op.stage - 1u, op.microbatch);
   };
   for (const auto& [rank, position] : play_in_turns(order, rank_of, microbatches)) {
     const Op& op = order[rank][position];

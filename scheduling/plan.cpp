@@ -8,6 +8,7 @@
 
 #include "weft/base/error.h"
 #include "weft/scheduling/order_text.h"
+#include "weft/scheduling/text_table.h"
 #include "weft/scheduling/weight_turns.h"
 
 namespace weft {
@@ -20,7 +21,7 @@ double in_units(Nanoseconds time) { return static_cast<double>(time) / static_ca
 
 std::string quoted(std::string_view text) {
   std::string result = "\"";
-  for (const char c : text) {
+  for (const char c : to_utf8(text)) {
     if (c == '"' || c == '\\')
       result += {'\\', c};
     else if (static_cast<unsigned char>(c) < ' ')
@@ -73,8 +74,12 @@ std::uint64_t Plan::largest_memory() const noexcept {
 
 SimulationSettings uniform_costs(double forward, double input, double weight, double latency) {
   const auto time = [](double units, const char* what) {
+    if (units > 0 && units < 1e-3)
+      throw ScheduleError(
+          fmt::format("the cost of {} is {}; allowed: 0, or 0.001 to 1e9; give all costs in a smaller unit",
+                      what, units));
     if (!(units >= 0 && units <= 1e9))
-      throw ScheduleError(fmt::format("the cost of {} is {}; allowed: 0 to 1e9", what, units));
+      throw ScheduleError(fmt::format("the cost of {} is {}; allowed: 0, or 0.001 to 1e9", what, units));
     return std::llround(units * static_cast<double>(cost_unit));
   };
   SimulationSettings settings;

@@ -39,7 +39,7 @@ struct Plan {
 };
 
 /// The same costs for every stage: F, I, W and the latency between ranks, in cost_unit. Throws ScheduleError
-/// when one is negative or above 1e9.
+/// when one is negative, above 1e9, or so small (below 0.001) that rounding to nanoseconds would show.
 [[nodiscard]] SimulationSettings uniform_costs(double forward, double input, double weight, double latency);
 
 /// Simulates `schedule` (as published and, where they differ, as run).
@@ -74,10 +74,9 @@ struct ComparedSchedule {
 [[nodiscard]] std::vector<ComparedSchedule> compare_schedules(
     const std::function<Plan(const ScheduleInfo&)>& make);
 
-/// The maker of plans without a model: `costs` are those of one stage per rank; with v stages per rank each
-/// costs a v-th.
-[[nodiscard]] std::function<Plan(const ScheduleInfo&)> plan_maker(std::uint32_t ranks,
-                                                                  std::uint32_t microbatches,
+/// The maker of plans without a model: what `request` says (but for its schedule), and `costs`, which are
+/// those of one stage per rank; with v stages per rank each costs a v-th.
+[[nodiscard]] std::function<Plan(const ScheduleInfo&)> plan_maker(const ScheduleRequest& request,
                                                                   const SimulationSettings& costs);
 
 /// One line per schedule: makespan, bubble, pairs in flight, memory. A star marks the shortest one whose

@@ -27,9 +27,11 @@ std::string_view fill(const Op& op, bool later_stage) {
 
 std::string escaped(std::string_view text) {
   std::string result;
-  for (const char c : text) {
+  for (const char c : to_utf8(text)) {
     if (c == '<')
       result += "&lt;";
+    else if (c == '>')
+      result += "&gt;";
     else if (c == '&')
       result += "&amp;";
     else if (static_cast<unsigned char>(c) >= ' ')

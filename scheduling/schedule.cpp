@@ -49,16 +49,22 @@ void check_shape(const ScheduleInfo& info, const orders::Shape& shape) {
                                     info.name, info.min_chunks == info.max_chunks ? "exactly" : "at least",
                                     info.min_chunks, info.min_chunks == 1 ? "" : "s", shape.chunks,
                                     std::clamp(shape.chunks, info.min_chunks, info.max_chunks)));
-  constexpr std::uint64_t most_stages = std::numeric_limits<std::uint16_t>::max();
+  constexpr std::uint32_t most_stages = std::numeric_limits<std::uint16_t>::max();
   const std::uint64_t stages = std::uint64_t{shape.ranks} * shape.chunks;
-  if (stages > most_stages)
+  if (stages > most_stages) {
+    const std::uint32_t most_chunks = most_stages / shape.ranks;
+    const std::string nearest = most_chunks < info.min_chunks
+                                    ? fmt::format("{} ranks", most_stages / info.min_chunks)
+                                    : fmt::format("{} stages per rank", most_chunks);
     throw ScheduleError(
-        fmt::format("{}: {} ranks x {} stages per rank are {} stages; at most {} are possible", info.name,
-                    shape.ranks, shape.chunks, stages, most_stages));
-  constexpr std::uint64_t most_ops = std::uint64_t{1} << 32;
-  if (stages * shape.microbatches > most_ops / 3)
-    throw ScheduleError(fmt::format("{}: {} stages x {} micro-batches are too many ops (at most {})",
-                                    info.name, stages, shape.microbatches, most_ops));
+        fmt::format("{}: {} ranks x {} stages per rank are {} stages; at most {} are possible; nearest: {}",
+                    info.name, shape.ranks, shape.chunks, stages, most_stages, nearest));
+  }
+  constexpr std::uint64_t most_pairs = (std::uint64_t{1} << 32) / 3;  // each has an F, an I and a W
+  if (stages * shape.microbatches > most_pairs)
+    throw ScheduleError(
+        fmt::format("{}: {} stages x {} micro-batches are too many ops; nearest: {} micro-batches", info.name,
+                    stages, shape.microbatches, most_pairs / stages));
   if (info.name == "dualpipe_v" && shape.microbatches < 2 * shape.ranks)
     throw ScheduleError(
         fmt::format("dualpipe_v needs at least 2p micro-batches: {} ranks need {}, not {}; nearest: {}",

@@ -30,8 +30,8 @@ struct ScheduleInfo {
 /// All schedules, in the order of DESIGN section 6.
 [[nodiscard]] std::span<const ScheduleInfo> all_schedules();
 
-/// The schedule of this name or alias (`gpipe`, `zb1p`, PyTorch's class names; case, `-` and `_` do not
-/// matter), or null.
+/// The schedule of this name or alias (`gpipe`, `zb1p`, PyTorch's class names with or without their
+/// `Schedule`; case, `-` and `_` do not matter), or null.
 [[nodiscard]] const ScheduleInfo* find_schedule(std::string_view name);
 
 /// The same, but throws ScheduleError with the nearest name and the list of all when there is none.

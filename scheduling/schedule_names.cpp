@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <limits>
 #include <utility>
@@ -12,7 +13,7 @@ namespace weft {
 
 namespace {
 
-constexpr std::uint32_t any = std::numeric_limits<std::uint16_t>::max();
+constexpr std::uint32_t any = std::numeric_limits<std::uint32_t>::max();
 
 // name, placement, chunks: default, least, most; splits backward, dynamic, summary
 constexpr ScheduleInfo schedules[] = {
@@ -45,12 +46,18 @@ std::string folded(std::string_view name) {
   return result;
 }
 
+// PyTorch's classes are called Schedule1F1B, ScheduleGPipe, ...
+std::string_view without_class_prefix(std::string_view name) {
+  constexpr std::string_view prefix = "schedule";
+  return folded(name.substr(0, prefix.size())) == prefix ? name.substr(prefix.size()) : name;
+}
+
 }  // namespace
 
 std::span<const ScheduleInfo> all_schedules() { return schedules; }
 
 const ScheduleInfo* find_schedule(std::string_view name) {
-  std::string wanted = folded(name);
+  std::string wanted = folded(without_class_prefix(name));
   for (const auto& [alias, canonical] : aliases)
     if (wanted == alias) wanted = folded(canonical);
   for (const ScheduleInfo& info : schedules)
@@ -62,7 +69,9 @@ const ScheduleInfo& schedule_info(std::string_view name) {
   if (const ScheduleInfo* info = find_schedule(name)) return *info;
   std::vector<std::string_view> names;
   for (const ScheduleInfo& info : schedules) names.push_back(info.name);
-  const std::string_view nearest = nearest_spelling(name, names);
+  std::string lower(without_class_prefix(name));
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string_view nearest = nearest_spelling(lower, names);
   throw ScheduleError(fmt::format(
       "no schedule is called '{}'{}; allowed: {}, or a .csv file", name.substr(0, 64),
       nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest), fmt::join(names, ", ")));

@@ -83,6 +83,7 @@ class Simulator {
 
  private:
   void add_edges();
+  void refuse_too_long() const;
   std::uint32_t link_between(std::uint32_t from, std::uint32_t to);
   void after(Nanoseconds computing, const Event& event);
   [[nodiscard]] double speed() const noexcept;

@@ -44,6 +44,7 @@ Simulator::Simulator(const Schedule& schedule, const SimulationSettings& setting
     costs_.push_back(costs);
   }
   add_edges();
+  refuse_too_long();
   ranks_.reserve(schedule.ranks);
   for (std::uint32_t rank = 0; rank < schedule.ranks; ++rank) {
     const std::uint32_t slots =
@@ -90,6 +91,17 @@ void Simulator::add_edges() {
   if (transfers_take_time_)
     for (Edge& edge : edges_)
       if (edge.from != edge.to) edge.produced.assign(schedule_.microbatches, 0);
+}
+
+// Times stay in range even if all ops and messages come one after another.
+void Simulator::refuse_too_long() const {
+  double time = 2 * static_cast<double>(settings_.link.latency) * schedule_.stage_count;
+  for (const OpCosts& costs : costs_)
+    for (const Nanoseconds part : {costs.forward, costs.input, costs.weight, costs.update})
+      time += static_cast<double>(part);
+  if (time * schedule_.microbatches > 9e18)
+    throw ScheduleError(
+        "the costs of all ops add up to more than a clock holds; give all costs in a larger unit");
 }
 
 }  // namespace simulation

@@ -2,6 +2,7 @@
 // Small pieces of plain text that several views share.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/base/clock.h"
@@ -21,6 +22,10 @@ namespace weft {
 
 /// Bytes in the unit that suits them, for example "1.5 MiB".
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
+
+/// The text with a replacement character for every byte that is no part of a UTF-8 character, for formats
+/// that allow nothing else.
+[[nodiscard]] std::string to_utf8(std::string_view text);
 
 enum class Palette : std::uint8_t { plain, ansi };
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "golden.h"
 #include "weft/base/error.h"
@@ -36,7 +37,8 @@ TEST(OrderText, what_is_written_is_read_back_in_both_formats_and_in_the_old_spel
   for (const golden::Case& c : golden::cases()) {
     EXPECT_EQ(read(to_csv(c.order)), c.order);
     const Schedule schedule = check_order(to_order_text(c.order, c.schedule));
-    EXPECT_EQ(read(to_csv_with_communication(c.order, schedule.rank_of)), c.order) << c.schedule;
+    const OrderText messages = read_order(to_csv_with_communication(c.order, schedule.rank_of), "my.csv");
+    EXPECT_EQ(check_order(messages).order, c.order) << c.schedule;
     if (!schedule.splits_backward) continue;
     const std::string old_spelling =
         replaced(replaced(replaced(to_csv(c.order), "B", "b"), "I", "B"), "b", "BW");
@@ -95,18 +97,34 @@ TEST(OrderText, what_is_wrong_is_said_with_row_column_and_cell) {
   EXPECT_THAT(refusal("0F0,0I0,0W0,0F1,0BW1\n"), HasSubstr("mixes I with the old spelling"));
 }
 
-TEST(OrderText, messages_that_do_not_fit_their_ops_are_refused) {
-  const std::string good = "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n";
-  ASSERT_EQ(refusal(good), "");
-  EXPECT_THAT(refusal(replaced(good, "0F0,0SEND_F0", "0SEND_F0,0F0")),
-              HasSubstr("column 1 '0SEND_F0': is sent before 0F0"));
-  EXPECT_THAT(refusal(replaced(good, "0SEND_F0,", "")), HasSubstr("'0F0': 0SEND_F0 is missing"));
-  EXPECT_THAT(refusal(replaced(good, "1RECV_F0,", "")), HasSubstr("'1F0': runs before 1RECV_F0"));
-  EXPECT_THAT(refusal(replaced(good, "0SEND_F0,", "0SEND_F0,0SEND_F0,")), HasSubstr("repeated"));
-  EXPECT_THAT(refusal(replaced(good, "0SEND_F0,", "0SEND_F0,1SEND_B0,")),
-              HasSubstr("stage 1 is not on this rank"));
-  EXPECT_THAT(refusal(replaced(good, "1F0,", "1F0,1SEND_F0,")), HasSubstr("no stage on the other side"));
-  EXPECT_THAT(refusal("0F0,0SEND_F0,1RECV_F0,1F0,1B0,0B0\n"), HasSubstr("nothing is sent"));
+TEST(OrderText, cells_about_communication_keep_their_place) {
+  const OrderText text =
+      read_order("0UNSHARD,0F0,,0SEND_F0, 0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n", "my.csv");
+  ASSERT_EQ(text.communication[0].size(), 3u);
+  EXPECT_EQ(text.place(0, text.communication[0][0]), "row 1, column 1 '0UNSHARD'");
+  EXPECT_EQ(text.communication[0][0].ops_before, 0u);
+  EXPECT_EQ(text.place(0, text.communication[0][2]), "row 1, column 5 '0RECV_B0'");
+  EXPECT_EQ(text.communication[0][2].ops_before, 1u);
+  EXPECT_EQ(text.place(1, text.communication[1][1]), "row 2, column 4 '1SEND_B0'");
+}
+
+TEST(OrderText, a_file_may_be_a_pipe_and_is_not_read_without_end) {
+  const std::string text = "0F0,0B0\n";
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  close(ends[1]);
+  EXPECT_EQ(read_order_file("/dev/fd/" + std::to_string(ends[0])).order, read(text));
+  close(ends[0]);
+  for (const char* path : {"/dev/zero", "/", "/nowhere.csv"}) {
+    try {
+      (void)read_order_file(path);
+      FAIL() << path;
+    } catch (const ScheduleError& error) {
+      EXPECT_THAT(error.what(), testing::AnyOf(HasSubstr("too many"), HasSubstr("Is a directory"),
+                                               HasSubstr("No such file")));
+    }
+  }
 }
 
 TEST(OrderText, any_bytes_end_in_an_order_or_a_schedule_error) {

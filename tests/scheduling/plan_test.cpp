@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "golden.h"
 #include "weft/base/error.h"
+#include "weft/scheduling/check.h"
 #include "weft/scheduling/trace_analysis.h"
 
 namespace weft {
@@ -145,7 +147,7 @@ TEST(Plan, svg_csv_and_chrome_show_every_op) {
 }
 
 TEST(Plan, comparison_marks_the_shortest_within_the_limit_and_says_what_is_impossible) {
-  const auto maker = plan_maker(4, 6, uniform_costs(1, 1, 1, 0));
+  const auto maker = plan_maker({.schedule = {}, .ranks = 4, .microbatches = 6}, uniform_costs(1, 1, 1, 0));
   const auto schedules = compare_schedules([&](const ScheduleInfo& info) {
     Plan plan = maker(info);
     std::vector<std::uint64_t> bytes;
@@ -162,6 +164,71 @@ TEST(Plan, comparison_marks_the_shortest_within_the_limit_and_says_what_is_impos
   EXPECT_THAT(limited, testing::ContainsRegex("\\* +v_half"));
   EXPECT_THAT(limited, testing::ContainsRegex("! +afab"));
   EXPECT_THAT(comparison_to_text(schedules, 1), HasSubstr("no schedule fits"));
+}
+
+TEST(Plan, a_comparison_keeps_to_the_stages_and_pairs_in_flight_that_are_asked_for) {
+  const ScheduleRequest request{
+      .schedule = {}, .ranks = 4, .chunks = 2, .microbatches = 8, .max_in_flight = 6};
+  const auto schedules = compare_schedules(plan_maker(request, uniform_costs(2, 2, 2, 0)));
+  for (const ComparedSchedule& one : schedules) {
+    if (!one.plan) continue;
+    EXPECT_EQ(one.plan->schedule.stages_of[0].size(), 2u) << one.name;
+    EXPECT_LE(smallest_slots(one.plan->schedule), 6u) << one.name;
+    EXPECT_EQ(one.plan->run().ranks[0].busy, 48 * cost_unit) << one.name;
+  }
+  EXPECT_FALSE(schedules[1].plan) << "1f1b has one stage per rank";
+  EXPECT_TRUE(schedules[8].plan) << "v_half";
+  EXPECT_FALSE(schedules[6].plan) << "zbv needs more in flight";
+}
+
+TEST(Plan, costs_that_rounding_would_change_are_refused) {
+  EXPECT_EQ(uniform_costs(0.001, 0, 1e9, 0).stages[0].forward, 1000);
+  for (const double cost : {1e-7, 0.000999, -1.0, 1.1e9, std::nan("")})
+    for (int place = 0; place < 4; ++place) {
+      double costs[] = {1, 1, 1, 1};
+      costs[place] = cost;
+      EXPECT_THROW((void)uniform_costs(costs[0], costs[1], costs[2], costs[3]), ScheduleError) << cost;
+    }
+  try {
+    (void)uniform_costs(1e-7, 1e-7, 1e-7, 0);
+  } catch (const ScheduleError& error) {
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr("cost of F is 1e-07; allowed: 0, or 0.001 to 1e9; give all costs in a smaller unit"));
+  }
+}
+
+TEST(Plan, costs_that_together_leave_the_clock_are_refused) {
+  const Schedule schedule = make_schedule({.schedule = "1f1b", .ranks = 2, .microbatches = 3000});
+  EXPECT_GT(make_plan(schedule, uniform_costs(1e8, 1e8, 1e8, 1e8)).published.makespan, 0);
+  EXPECT_THROW((void)make_plan(schedule, uniform_costs(1e9, 1e9, 1e9, 0)), ScheduleError);
+  EXPECT_THROW((void)make_plan(schedule, uniform_costs(1, 1, 1, 1e9)), ScheduleError);
+}
+
+TEST(Plan, a_name_that_is_no_text_leaves_svg_and_json_whole) {
+  Plan plan = plan_of("1f1b", 2, 2);
+  const std::pair<const char*, const char*> names[] = {
+      {"gr\xc3\xbc\xc3\x9f\xe2\x82\xac\xf0\x9f\x98\x80.csv",
+       "gr\xc3\xbc\xc3\x9f\xe2\x82\xac\xf0\x9f\x98\x80.csv"},
+      {"a\xff"
+       "b",
+       "a\xef\xbf\xbd"
+       "b"},                                                                     // never in UTF-8
+      {"\xc3(", "\xef\xbf\xbd("},                                                // cut off
+      {"\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd"},                                  // cut off at the end
+      {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                                  // longer than it need be
+      {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // half a surrogate pair
+      {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},  // past the last character
+      {"\xef\xbf\xbe", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // no character in XML
+  };
+  for (const auto& [name, shown] : names) {
+    plan.schedule.name = name;
+    EXPECT_THAT(plan_to_svg(plan), HasSubstr(">" + std::string(shown) + ": 2 ranks"));
+    EXPECT_EQ(json::parse(plan_to_json(plan))["schedule"], shown);
+    EXPECT_NO_THROW((void)from_chrome_trace(plan_to_chrome(plan)));
+  }
+  plan.schedule.name = "<]]>&\x1b\n";
+  EXPECT_THAT(plan_to_svg(plan), HasSubstr(">&lt;]]&gt;&amp;: 2 ranks"));
 }
 
 TEST(Plan, against_a_trace_the_differences_are_shown) {
@@ -183,6 +250,8 @@ TEST(Plan, against_a_trace_the_differences_are_shown) {
   EXPECT_THROW((void)plan_against_trace(plan, {}, 0, 100), ScheduleError);
   EXPECT_THROW((void)plan_against_trace(plan_of("1f1b", 3, 3), trace, 0, 100), ScheduleError);
   EXPECT_THROW((void)plan_against_trace(plan_of("afab", 1, 3), trace, 0, 100), ScheduleError);
+  EXPECT_THROW((void)plan_against_trace(plan_of("interleaved_1f1b", 2, 3), trace, 0, 100), ScheduleError)
+      << "whose stages 2 and 3 the trace lacks";
 }
 
 TEST(Plan, a_trace_is_measured_in_the_words_of_the_simulator) {

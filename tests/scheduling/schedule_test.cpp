@@ -53,6 +53,14 @@ TEST(Schedules, are_found_by_name_alias_and_the_names_of_PyTorch) {
                                                  {"ZB-H2", "zb_h2"},
                                                  {"ZBVZeroBubble", "zbv"},
                                                  {"DualPipeV", "dualpipe_v"},
+                                                 {"Schedule1F1B", "1f1b"},
+                                                 {"ScheduleGPipe", "afab"},
+                                                 {"ScheduleInterleaved1F1B", "interleaved_1f1b"},
+                                                 {"ScheduleLoopedBFS", "looped_bfs"},
+                                                 {"ScheduleInterleavedZeroBubble", "zb_h1"},
+                                                 {"ScheduleZBVZeroBubble", "zbv"},
+                                                 {"ScheduleDualPipeV", "dualpipe_v"},
+                                                 {"schedule_1f1b", "1f1b"},
                                                  {"v_half", "v_half"},
                                                  {"V-Min", "v_min"},
                                                  {"ready_first", "ready_first"}};
@@ -63,12 +71,16 @@ TEST(Schedules, are_found_by_name_alias_and_the_names_of_PyTorch) {
   for (const ScheduleInfo& info : all_schedules()) EXPECT_EQ(find_schedule(info.name), &info);
   EXPECT_EQ(find_schedule("1f1bx"), nullptr);
   EXPECT_EQ(find_schedule(""), nullptr);
+  EXPECT_EQ(find_schedule("Schedule"), nullptr);
+  EXPECT_EQ(find_schedule("ScheduleScheduleGPipe"), nullptr);
 }
 
 TEST(Schedules, an_unknown_name_is_answered_with_the_nearest_one_and_the_list) {
   const std::string text = refusal({.schedule = "1f2b", .ranks = 2, .microbatches = 2});
   EXPECT_THAT(text, HasSubstr("did you mean '1f1b'"));
   EXPECT_THAT(text, HasSubstr("afab, 1f1b, interleaved_1f1b"));
+  EXPECT_THAT(refusal({.schedule = "Schedule1F2B", .ranks = 2, .microbatches = 2}),
+              HasSubstr("did you mean '1f1b'"));
   EXPECT_THAT(refusal({.schedule = "quicksort", .ranks = 2, .microbatches = 2}),
               testing::Not(HasSubstr("did you mean")));
 }
@@ -95,6 +107,23 @@ TEST(Schedules, what_cannot_run_is_refused_with_the_rule_and_the_nearest_value) 
       << "its B runs as I and W";
   EXPECT_EQ(
       refusal({.schedule = "looped_bfs", .ranks = 2, .microbatches = 1, .stages_split_backward = false}), "");
+}
+
+TEST(Schedules, what_is_suggested_works) {
+  for (const char* name : {"zb_h1", "interleaved_1f1b", "looped_bfs", "ready_first"})
+    for (const std::uint32_t chunks : {33u, 65536u, 4000000000u}) {
+      ScheduleRequest request{.schedule = name, .ranks = 2000, .chunks = chunks, .microbatches = 1};
+      EXPECT_THAT(refusal(request), HasSubstr("nearest: 32 stages per rank")) << name;
+      request.chunks = 32;
+      EXPECT_EQ(refusal(request), "") << name;
+    }
+  EXPECT_THAT(refusal({.schedule = "zb_h1", .ranks = 2, .chunks = 65536, .microbatches = 1}),
+              HasSubstr("nearest: 32767 stages per rank"));
+  EXPECT_THAT(refusal({.schedule = "zbv", .ranks = 65535, .microbatches = 1}),
+              HasSubstr("nearest: 32767 ranks"));
+  EXPECT_EQ(refusal({.schedule = "1f1b", .ranks = 65535, .microbatches = 1}), "");
+  EXPECT_THAT(refusal({.schedule = "1f1b", .ranks = 65535, .microbatches = 1u << 24}),
+              HasSubstr("nearest: 21845 micro-batches"));
 }
 
 TEST(Schedules, max_in_flight_below_the_peak_is_refused_with_the_smallest_that_works) {
