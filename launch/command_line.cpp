@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 
@@ -132,6 +133,8 @@ void CommandLine::add_train() {
   };
 }
 
+CLI::Range from_one() { return CLI::Range(1u, std::numeric_limits<std::uint32_t>::max()); }
+
 constexpr KeyFlag kPlanFlags[] = {
     {"--pipeline_parallel_schedule", "pipeline_parallel.schedule", "Schedule of the configured model"},
 };
@@ -147,16 +150,19 @@ void CommandLine::add_plan() {
       "  weft plan --config configs/config_tiny_llama.yaml --compare --costs-from trace.json");
   plan_.config.emplace();
   add_config_options(command, *plan_.config, kPlanFlags);
-  command->add_option("--schedule", plan_.schedule, "A schedule alone: its name, or a .csv file");
-  command->add_option("--ranks", plan_.ranks, "Pipeline ranks, p")->check(CLI::Range(1, 65536));
+  command->add_option("--schedule", plan_.schedule,
+                      "A schedule alone: its name (weft's or PyTorch's), or a .csv file");
+  command->add_option("--ranks", plan_.ranks, "Pipeline ranks, p")->check(CLI::Range(1, 65535));
   command->add_option("--microbatches", plan_.microbatches, "Micro-batches a step, m")
       ->check(CLI::Range(1, 1 << 24));
-  command->add_option("--chunks", plan_.chunks, "Stages per rank, v")->check(CLI::Range(1, 65536));
-  command->add_option("--max-in-flight", plan_.max_in_flight,
-                      "Most pairs (stage, micro-batch) a rank may hold");
+  command->add_option("--chunks", plan_.chunks, "Stages per rank, v")->check(from_one());
+  command
+      ->add_option("--max-in-flight", plan_.max_in_flight, "Most pairs (stage, micro-batch) a rank may hold")
+      ->check(from_one());
   command
       ->add_option("--cost", plan_.cost,
-                   "F,I,W,COMM: durations of forward, both backward halves, and a message")
+                   "F,I,W,COMM: durations of forward, both backward halves, and a message, in any one unit; "
+                   "each 0, or 0.001 to 1e9; default 1,1,1,0")
       ->delimiter(',')
       ->expected(4);
   command
@@ -171,17 +177,16 @@ void CommandLine::add_plan() {
   command->add_flag("--compare", plan_.compare, "All schedules side by side");
   command->add_option_function<std::string>(
       "--memory", [this](const std::string& text) { plan_.memory = parse_bytes(text); },
-      "With --compare: marks the best schedule within so much memory per rank, 2GiB for example");
-  command->add_option("--against", plan_.against, "A run's trace to lay beside the plan");
-  command->add_option("--step", plan_.step, "Which step of the trace; default the last");
+      "With --config and --compare: marks the best schedule within so much memory per rank, 2GiB for "
+      "example");
+  command->add_option("--against", plan_.against,
+                      "TRACE: a run's trace to lay beside the plan, whose costs it gives unless --cost or "
+                      "--costs-from does");
+  command->add_option("--step", plan_.step, "With --against: which step of the trace; default the last")
+      ->check(from_one());
   actions_[command] = [this, command] {
-    if (command->count("--config") == 0) {
-      plan_.config.reset();
-    } else if (!plan_.schedule.empty()) {
-      throw UsageError("--schedule is for a plan without --config; use --pipeline_parallel_schedule");
-    } else {
-      plan_.overrides = overrides_of(*command, kPlanFlags);
-    }
+    if (command->count("--config") == 0) plan_.config.reset();
+    plan_.overrides = overrides_of(*command, kPlanFlags);
     print_plan(plan_);
     return 0;
   };
@@ -191,7 +196,8 @@ void CommandLine::add_check() {
   CLI::App* command = app_.add_subcommand(
       "check", "Says whether a schedule in a .csv file is complete, ordered and free of deadlock");
   command->add_option("file", check_.file, "The .csv file")->required();
-  command->add_option("--slots", check_.slots, "Also with so many pairs (stage, micro-batch) per rank");
+  command->add_option("--slots", check_.slots, "Also with so many pairs (stage, micro-batch) per rank")
+      ->check(from_one());
   actions_[command] = [this] {
     check_schedule_file(check_);
     return 0;

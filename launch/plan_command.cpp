@@ -84,11 +84,11 @@ void refuse_flags_without_effect(const PlanArguments& arguments) {
                      "--microbatches, --chunks and --max-in-flight");
   refuse_if(compare && !arguments.schedule.empty(),
             "--schedule has no place beside --compare, which plans all schedules; leave out one of them");
-  if (const ConfigOverride* schedule = override_of(arguments, "pipeline_parallel.schedule");
-      compare && schedule != nullptr)
-    throw UsageError(schedule->flag +
-                     ": the schedule has no place beside --compare, which plans all of them; "
-                     "leave out one of the two");
+  for (const char* key : {"pipeline_parallel.schedule", "pipeline_parallel.chunks"})
+    if (const ConfigOverride* one = override_of(arguments, key); compare && one != nullptr)
+      throw UsageError(one->flag + ": " + key +
+                       " has no place beside --compare, which plans all schedules, each with the stages per "
+                       "rank that it needs; leave it out");
   const std::string text_only = "--format " + arguments.format + ": a ";
   refuse_if(
       compare && arguments.format != "text",
@@ -120,8 +120,7 @@ std::function<Plan(const ScheduleInfo&)> planner(const PlanArguments& arguments)
     return plan_maker(request_of(arguments), costs_of(arguments).settings());
   }
   NanotronConfig config = load_config(*arguments.config, arguments.overrides).config;
-  // The file's number is that of the file's schedule; one that was asked for is kept.
-  if (override_of(arguments, "pipeline_parallel.chunks") == nullptr) config.pipeline_parallel.chunks.reset();
+  config.pipeline_parallel.chunks.reset();  // the file's number is that of the file's schedule
   return [config, costs = costs_of(arguments)](const ScheduleInfo& schedule) mutable {
     config.pipeline_parallel.schedule = schedule.name;
     return plan_of_model(config, costs);
@@ -130,7 +129,8 @@ std::function<Plan(const ScheduleInfo&)> planner(const PlanArguments& arguments)
 
 Plan wanted_plan(const PlanArguments& arguments, const PlanCosts& costs) {
   if (arguments.config) {
-    return plan_of_model(load_config(*arguments.config, arguments.overrides).config, costs);
+    const LoadedConfig loaded = load_config(*arguments.config, arguments.overrides);
+    return plan_of_model(loaded.config, costs, loaded.sources);
   }
   if (arguments.schedule.empty()) throw UsageError("--config or --schedule is needed");
   if (!arguments.schedule.ends_with(".csv")) require_sizes(arguments);

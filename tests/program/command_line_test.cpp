@@ -214,7 +214,7 @@ TEST_F(CommandLine, ReadsAmountsOfMemoryInAnyUnit) {
   const std::pair<const char*, const char*> cases[] = {
       {"1GiB", "1.0 GiB"}, {"1073741824", "1.0 GiB"}, {"2147483.648kB", "2.0 GiB"}, {"0.5TiB", "512.0 GiB"}};
   for (const auto& [amount, shown] : cases) {
-    EXPECT_THAT(weft(std::string("plan --ranks 2 --microbatches 2 --compare --memory ") + amount).out,
+    EXPECT_THAT(weft(std::string("plan --config c.yaml --compare --memory ") + amount).out,
                 HasSubstr(std::string("within ").append(shown)));
   }
 }
