@@ -118,17 +118,21 @@ SimulationSettings PlanCosts::settings() const {
   return settings;
 }
 
-Plan plan_of_model(const NanotronConfig& config, const PlanCosts& costs) {
-  Schedule schedule = configured_schedule(config);
+PipelinePlan pipeline_of_model(const NanotronConfig& config, const Schedule& schedule) {
   const std::vector<std::int64_t> layers = layers_per_stage(config, schedule.stage_count);
+  const int threads = static_cast<int>(config.pipeline_parallel.threads.value_or(1));
+  return plan_pipeline(schedule, Llama(config).stages({layers.begin(), layers.end()}, threads),
+                       configured_optimizer(config)->factory(threads));
+}
+
+Plan plan_of_model(const NanotronConfig& config, const PlanCosts& costs, const ConfigSources& sources) {
+  Schedule schedule = configured_schedule(config, sources);
+  const std::vector<std::int64_t> layers = layers_per_stage(config, schedule.stage_count, sources);
 
   SimulationSettings settings = costs.settings();
   settings.stages = costs.measured ? measured_costs(config, layers, *costs.measured)
                                    : stage_costs(config, layers, settings.stages.front());
-  const int threads = static_cast<int>(config.pipeline_parallel.threads.value_or(1));
-  const PipelinePlan pipeline =
-      plan_pipeline(schedule, Llama(config).stages({layers.begin(), layers.end()}, threads),
-                    configured_optimizer(config)->factory(threads));
+  const PipelinePlan pipeline = pipeline_of_model(config, schedule);
   settings.border_bytes = border_bytes(pipeline);
   Plan plan = make_plan(std::move(schedule), settings);
   plan.memory = memory_columns(pipeline);

@@ -2,9 +2,11 @@
 // The plan of a configured training: its schedule, the relative costs of its stages, the memory of its ranks.
 #include <optional>
 
+#include "weft/actors/pipeline_plan.h"
 #include "weft/scheduling/plan.h"
 #include "weft/scheduling/trace_analysis.h"
 #include "weft/training/config/nanotron_config.h"
+#include "weft/training/config/source.h"
 
 namespace weft {
 
@@ -21,9 +23,13 @@ struct PlanCosts {
   [[nodiscard]] SimulationSettings settings() const;
 };
 
+/// Slots, buffers and bytes of the configured training on `schedule`. Throws ConfigError, ScheduleError.
+[[nodiscard]] PipelinePlan pipeline_of_model(const NanotronConfig& config, const Schedule& schedule);
+
 /// Plans without taking memory for the model. Every stage costs its share by FLOPs; measured costs of another
-/// partition are spread over its layers and head by FLOPs and put together anew. Throws ConfigError,
-/// ScheduleError.
-[[nodiscard]] Plan plan_of_model(const NanotronConfig& config, const PlanCosts& costs);
+/// partition are spread over its layers and head by FLOPs and put together anew. Throws ConfigError, with the
+/// places of `sources`, ScheduleError.
+[[nodiscard]] Plan plan_of_model(const NanotronConfig& config, const PlanCosts& costs,
+                                 const ConfigSources& sources = {});
 
 }  // namespace weft
