@@ -21,7 +21,11 @@ int examine_checkpoint(const CheckpointArguments& arguments) {
   if (arguments.paths.size() != expected)
     throw UsageError("checkpoint " + arguments.action + " takes " +
                      (expected == 2 ? "two paths" : "one path"));
-  if (arguments.action == "list") print(list_report(arguments.paths[0]));
+  if (arguments.action == "list") {
+    const CheckpointListing listing = list_report(arguments.paths[0]);
+    print({listing.text, {}});
+    return listing.damaged ? 1 : 0;
+  }
   if (arguments.action == "verify") print(verify_report(arguments.paths[0]));
   if (arguments.action == "hash") print(hash_report(arguments.paths[0]));
   if (arguments.action != "diff") return 0;

@@ -7,11 +7,11 @@ namespace weft {
 
 struct CheckpointArguments {
   std::string action;              ///< list, verify, hash or diff
-  std::vector<std::string> paths;  ///< a checkpoint or a folder of them; two for diff
+  std::vector<std::string> paths;  ///< a checkpoint, a folder of them or a run's; two for diff
 };
 
 /// Prints the report to stdout, and what was passed over to stderr. Returns the exit status: diff of
-/// checkpoints that differ is 1. Throws UsageError, CheckpointError.
+/// checkpoints that differ is 1, and so is a list with damaged ones. Throws UsageError, CheckpointError.
 [[nodiscard]] int examine_checkpoint(const CheckpointArguments& arguments);
 
 struct ConvertArguments {

@@ -55,14 +55,20 @@ bool same_model(ModelConfig a, ModelConfig b) {
 }  // namespace
 
 void adopt_given_architecture(NanotronConfig& config, const ConfigSources& sources,
-                              std::vector<std::string>& notices) {
+                              std::vector<std::string>& notices, const ResumeRequest& request) {
   const auto& path = config.model.init_method.path;
   if (!path) return;
+  const auto point = expected_resume_point(config, request, sources);
+  const bool goes_on = point && !point->checkpoint.manifest.position.model.empty();
+  const std::string from =
+      goes_on ? point->checkpoint.folder.string() + "/manifest.json" : *path + "/config.json";
   try {
-    const ModelConfig given = model_config_of(HfFolder(*path).config());
+    const ModelConfig given =
+        model_config_of(goes_on ? parse_hf_config(point->checkpoint.manifest.position.model, from)
+                                : HfFolder(*path).config());
     ModelConfig& model = config.model.model_config;
     if (model != ModelConfig{} && !same_model(model, given))
-      notices.push_back("model.model_config differs from " + *path + "/config.json and is ignored");
+      notices.push_back("model.model_config differs from " + from + " and is ignored");
     model = given;
     config.model.make_vocab_size_divisible_by = 1;
   } catch (const CheckpointError& e) {

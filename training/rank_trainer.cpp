@@ -9,14 +9,16 @@
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/model/weights/durable_file.h"
-#include "weft/model/weights/hf_config.h"
 #include "weft/model/weights/weights_hash.h"
 #include "weft/training/checkpoint/commit.h"
 #include "weft/training/checkpoint/find.h"
 #include "weft/training/config/load.h"
+#include "weft/training/console.h"
 #include "weft/training/given_weights.h"
-#include "weft/training/learning_rate.h"
 #include "weft/training/log_level.h"
+#include "weft/training/resume.h"
+#include "weft/training/start_checks.h"
+#include "weft/training/training_position.h"
 
 namespace weft {
 namespace {
@@ -60,9 +62,6 @@ RankTrainer::RankTrainer(const TrainingSetup& setup, std::uint32_t rank, Transpo
     : setup_(setup),
       rank_(rank, setup.plan, setup.stages, setup.optimizer, transport,
             rank_options(setup, spin, [this] { return !saving_ || writer_->ready(); })) {
-  load_given_weights(setup.config, rank_.parameters());
-  if (rank == 0) model_base_ = given_config_text(setup.config);
-  if (setup.config.model.init_method.path) rank_.parameters_changed();
   if (has_first_stage() || has_last_stage() || setup.config.tokens.val_check_interval > 0) {
     data_.emplace(setup.config, setup.options.sources);
     batches_.emplace(setup.config, *data_);
@@ -73,26 +72,38 @@ bool RankTrainer::has_first_stage() const { return setup_.plan.schedule.rank_of.
 bool RankTrainer::has_last_stage() const { return setup_.plan.schedule.rank_of.back() == rank_.rank(); }
 
 RunResult RankTrainer::run() {
-  open_folder();
-  resume();
+  try {
+    const Start start = agree_on_start();
+    return start.finished ? finish_again(start) : train(start);
+  } catch (const PeerFailure&) {
+    throw;  // the rank that knows the cause tells it
+  } catch (const TransportError&) {
+    throw;  // most likely another rank's end
+  } catch (const std::exception& e) {
+    report_failure(e.what());
+    throw;
+  }
+}
+
+RunResult RankTrainer::train(const Start& start) {
+  open_folder(start);
+  load_start(start);
   const NanotronConfig& config = setup_.config;
   const auto last_step = static_cast<std::uint64_t>(config.tokens.train_steps);
   RunResult result;
   result.folder = path_;
   result.exit_reason = "finished";
-  result.steps = first_step_ - 1;
-  if (has_last_stage()) log_ = std::make_unique<StepLog>(config, path_, result.steps);
+  steps_ = first_step_ - 1;
+  if (has_last_stage()) log_ = std::make_unique<StepLog>(config, path_, steps_);
   if (setup_.options.trace) rank_.actor().trace(&events_);
   if (config.checkpoints.save_initial_state && first_step_ == 1) begin_save(0);
 
-  if (first_step_ > last_step && rank_.rank() == 0)
-    log::info(fmt::format("all {} steps are done already", last_step));
   for (std::uint64_t step = first_step_; step <= last_step; ++step) {
     const Nanoseconds began = now_ns();
     if (batches_) batches_->begin_step(step);
     NoBatches nothing;
     const StepReport& report = rank_.train(step, batches_ ? static_cast<BatchSource&>(*batches_) : nothing);
-    result.steps = step;
+    steps_ = step;
     const Nanoseconds time = now_ns() - began;
     const std::optional<double> validation = evaluate(step);
     if (log_) log_->step(step, report, rank_.optimizer().learning_rate(step), time, validation);
@@ -103,10 +114,11 @@ RunResult RankTrainer::run() {
       break;
     }
   }
-  if (config.checkpoints.save_final_state && result.steps == last_step && saved_step_ != last_step)
+  if (config.checkpoints.save_final_state && steps_ == last_step && saved_step_ != last_step)
     begin_save(last_step);
   end_save();
 
+  result.steps = steps_;
   result.weights_sha256 = hash_weights();
   write_trace();
   if (log_) log_->finish(result);
@@ -115,21 +127,102 @@ RunResult RankTrainer::run() {
   return result;
 }
 
-void RankTrainer::open_folder() {
+RankTrainer::Start RankTrainer::agree_on_start() {
+  const ResumeRequest request{setup_.options.run_dir, setup_.options.resume};
+  std::string text;
   if (rank_.rank() == 0) {
-    RunFolderRequest request;
-    request.run_dir = setup_.options.run_dir;
-    request.resuming = !setup_.options.resume.empty();
-    folder_ = std::make_unique<RunFolder>(setup_.config, request);
-    replace_file(config_file(folder_->path()), to_yaml(setup_.config));
-    attempt_ = fmt::format("{:x}", now_ns());
+    const auto point = verified_resume_point(setup_.config, request);
+    if (point) require_same_training(*point, setup_.config, setup_.options.sources);
+    text += point && point->whole ? 'w' : '-';
+    text += point && is_finished(*point, setup_.config) ? 'f' : '-';
+    text += run_folder_request(request, point).resuming ? 'r' : '-';
+    if (point) text += point->checkpoint.folder.string();
   }
-  const std::string told =
-      rank_.broadcast_text(rank_.rank() == 0 ? attempt_ + "\n" + folder_->path().string() : std::string());
+  text = rank_.broadcast_text(text);
+  return {text.substr(3), text[0] == 'w', text[1] == 'f', text[2] == 'r'};
+}
+
+RunResult RankTrainer::finish_again(const Start& start) {
+  const Manifest manifest = read_manifest(start.checkpoint);
+  RunResult result;
+  result.folder = planned_run_folder(setup_.config, setup_.options.run_dir);
+  result.exit_reason = "finished";
+  result.steps = manifest.position.step;
+  result.weights_sha256 = manifest.weights_sha256;
+  if (has_last_stage()) {
+    Console console(setup_.config);
+    console.say(fmt::format("all {} steps are done already, in {}", setup_.config.tokens.train_steps,
+                            start.checkpoint));
+    console.say("weights_sha256: " + result.weights_sha256);
+  }
+  if (rank_.rank() == 0 && !has_result(result.folder)) write_result(result.folder, result);
+  return result;
+}
+
+void RankTrainer::open_folder(const Start& start) {
+  std::string told;
+  if (rank_.rank() == 0) {
+    folder_ =
+        std::make_unique<RunFolder>(setup_.config, RunFolderRequest{setup_.options.run_dir, start.resuming});
+    remove_unfinished(checkpoints_folder(folder_->path(), setup_.config));
+    std::filesystem::remove(result_file(folder_->path()));  // of the run's last attempt
+    replace_file(config_file(folder_->path()), to_yaml(setup_.config));
+    told = fmt::format("{:x}\n{}", now_ns(), folder_->path().string());
+  }
+  told = rank_.broadcast_text(told);
   attempt_ = told.substr(0, told.find('\n'));
   path_ = told.substr(told.find('\n') + 1);
   if (setup_.one_process_per_rank || rank_.rank() == 0)
     log::start(log_level_of(setup_.config), "", log_file(path_, rank_.rank()).string());
+}
+
+void RankTrainer::load_start(const Start& start) {
+  if (start.checkpoint.empty()) {
+    if (!setup_.config.model.init_method.path) return;
+    load_given_weights(setup_.config, rank_.parameters());
+    if (rank_.rank() == 0) model_base_ = given_config_text(setup_.config);
+    return rank_.parameters_changed();
+  }
+  const CheckpointReader reader(start.checkpoint);
+  const TrainingPosition& saved = reader.manifest().position;
+  std::vector<std::string> names;
+  for (std::uint16_t s = 0; s < setup_.plan.parameters.size(); ++s)
+    for (const std::string& name : setup_.plan.parameters[s]) names.push_back(name);
+  for (const TiedPair& tie : setup_.plan.ties) std::erase(names, tie.name);
+  reader.require_model(names);
+  if (!saved.model.empty()) model_base_ = saved.model;
+  if (start.whole) {
+    states_ = rank_.optimizer().state();
+    reader.restore(rank_.parameters(), states_);
+    first_step_ = saved.step + 1;
+    saved_step_ = saved.step;
+  } else {
+    reader.load_weights(rank_.parameters());
+  }
+  rank_.parameters_changed();
+  if (rank_.rank() != 0) return;
+  if (!start.whole) return log::info("beginning at step 1 with the weights of " + start.checkpoint);
+  log::info(fmt::format("resuming after step {} from {}", saved.step, start.checkpoint));
+  for (const std::string& change : changed_settings(reader.manifest(), setup_.config))
+    log::info("changed since that checkpoint: " + change);
+  if (!has_same_data(saved, *data_))
+    log::warning(fmt::format(
+        "step {} read other samples in the checkpoint's run (files, seed, shuffle, sequence_length "
+        "or data_stages have changed); training goes on with the data of this configuration",
+        saved.step));
+}
+
+void RankTrainer::report_failure(const char* what) const noexcept {
+  if (path_.empty()) return;
+  try {
+    RunOutcome outcome;
+    outcome.steps = steps_;
+    outcome.exit_reason = "failed";
+    outcome.message = fmt::format("rank {}: {}", rank_.rank(), what);
+    write_result(path_, outcome);
+  } catch (const std::exception&) {
+    // the disk may be what failed; the caller passes the cause on
+  }
 }
 
 // No barrier: a rank goes through its forward ops and on to the next step.
@@ -189,6 +282,7 @@ void RankTrainer::begin_save(std::uint64_t step) {
     writer_ = std::make_unique<SnapshotWriter>(rank_.rank(), rank_.parameters(), states_);
   }
   const auto folder = checkpoints_folder(path_, setup_.config);
+  if (rank_.rank() == 0) require_own_or_absent(folder / checkpoint_name(step));
   writer_->start(temporary_folder(folder, step, attempt_));
   saving_ = true;
   saved_step_ = step;
@@ -203,112 +297,13 @@ void RankTrainer::end_save() {
     std::vector<RankFiles> files;
     for (const std::string& text : texts) files.push_back(rank_files_from_text(text));
     const auto folder = checkpoints_folder(path_, setup_.config);
-    const auto saved = commit_checkpoint(folder, temporary_folder(folder, saved_step_, attempt_),
-                                         position(saved_step_), files);
+    const auto saved =
+        commit_checkpoint(folder, temporary_folder(folder, saved_step_, attempt_),
+                          training_position(setup_.config, *data_, saved_step_, model_base_), files);
     if (setup_.config.checkpoints.keep_last)
       keep_last(folder, static_cast<std::uint64_t>(*setup_.config.checkpoints.keep_last));
     log::info(fmt::format("saved step {} in {}", saved_step_, saved.string()));
   }
-}
-
-TrainingPosition RankTrainer::position(std::uint64_t step) const {
-  const NanotronConfig& config = setup_.config;
-  TrainingPosition position;
-  position.step = step;
-  position.consumed_samples = step * static_cast<std::uint64_t>(config.tokens.samples_per_step());
-  position.consumed_tokens =
-      position.consumed_samples * static_cast<std::uint64_t>(config.tokens.sequence_length);
-  for (std::size_t i = 0; i < config.data_stages.size(); ++i) {
-    const auto begins = static_cast<std::uint64_t>(config.data_stages[i].start_training_step) - 1;
-    const std::uint64_t ends =
-        i + 1 < config.data_stages.size()
-            ? static_cast<std::uint64_t>(config.data_stages[i + 1].start_training_step) - 1
-            : step;
-    DataPosition data;
-    data.stage = config.data_stages[i].name;
-    data.consumed_samples =
-        std::min(ends, step) > begins
-            ? (std::min(ends, step) - begins) * static_cast<std::uint64_t>(config.tokens.samples_per_step())
-            : 0;
-    if (step > begins && step <= ends) data.fingerprint = data_->fingerprint(step);
-    position.data.push_back(std::move(data));
-  }
-  position.optimizer = config.optimizer.optimizer_factory.name == OptimizerKind::sgd ? "sgd" : "adamW";
-  position.learning_rate = step == 0 ? 0 : learning_rate(config, step);
-  position.seed = config.general.seed;
-  position.config = to_yaml(config);
-  position.model = to_hf_config(Llama(config).config(),
-                                static_cast<std::uint32_t>(config.model.model_config.max_position_embeddings),
-                                model_base_);
-  return position;
-}
-
-void RankTrainer::resume() {
-  const std::string& wanted = setup_.options.resume;
-  std::string found;
-  if (rank_.rank() == 0) {
-    const auto folder = checkpoints_folder(path_, setup_.config);
-    const auto below = std::filesystem::absolute(folder).lexically_normal().lexically_relative(
-        std::filesystem::absolute(path_).lexically_normal());
-    const bool outside = *below.begin() == "..";
-    if (outside)
-      checkpoints_lock_ = std::make_unique<FolderLock>(folder);  // another run may have the same one
-    remove_unfinished(folder);
-    if (wanted == "auto" || wanted == "latest") {
-      const CheckpointSearch search = find_newest_valid(folder);
-      for (const std::string& skipped : search.skipped) log::warning("skipped: " + skipped);
-      if (search.newest) found = search.newest->folder.string();
-      if (!search.newest && wanted == "latest")
-        throw CheckpointError(fmt::format("--resume latest: there is no checkpoint in {}", folder.string()));
-    } else if (!wanted.empty()) {
-      const CheckpointSearch search = resolve_checkpoint(wanted);
-      for (const std::string& skipped : search.skipped) log::warning("skipped: " + skipped);
-      found = search.newest->folder.string();
-    }
-  }
-  found = rank_.broadcast_text(found);
-  if (found.empty()) return;
-  const CheckpointReader reader(found);
-  std::vector<std::string> names;
-  for (std::uint16_t s = 0; s < setup_.plan.parameters.size(); ++s)
-    for (const std::string& name : setup_.plan.parameters[s]) names.push_back(name);
-  for (const TiedPair& tie : setup_.plan.ties) std::erase(names, tie.name);
-  reader.require_model(names);
-  if (!reader.manifest().position.model.empty()) model_base_ = reader.manifest().position.model;
-  if (reader.has_state()) {
-    states_ = rank_.optimizer().state();
-    reader.restore(rank_.parameters(), states_);
-    first_step_ = reader.manifest().position.step + 1;
-    if (rank_.rank() == 0) compare_data(reader.manifest().position);
-  } else {
-    reader.load_weights(rank_.parameters());
-  }
-  rank_.parameters_changed();
-  saved_step_ = first_step_ - 1;
-  if (rank_.rank() == 0) log::info(fmt::format("resuming after step {} from {}", first_step_ - 1, found));
-}
-
-// The step that the checkpoint stands at must have ended where this configuration says; other samples are a
-// choice that the user may have made.
-void RankTrainer::compare_data(const TrainingPosition& saved) const {
-  const TrainingPosition here = position(saved.step);
-  if (saved.consumed_samples != here.consumed_samples)
-    throw CheckpointError(fmt::format(
-        "the checkpoint of step {} has used {} samples, with this configuration it would be {}; "
-        "allowed: micro_batch_size x batch_accumulation_per_replica as in the checkpoint's run, or "
-        "a new run from its weights (weft convert weft-to-hf, model.init_method.path)",
-        saved.step, saved.consumed_samples, here.consumed_samples));
-  const auto fingerprint = [](const TrainingPosition& position) {
-    for (const DataPosition& data : position.data)
-      if (!data.fingerprint.empty()) return data.fingerprint;
-    return std::string();
-  };
-  const std::string before = fingerprint(saved);
-  if (!before.empty() && before != fingerprint(here))
-    log::warning(fmt::format(
-        "step {} read other samples in the checkpoint's run (files, seed, shuffle, sequence_length "
-        "or data_stages have changed); training goes on with the data of this configuration",
-        saved.step));
 }
 
 }  // namespace weft

@@ -33,21 +33,32 @@ class RankTrainer {
   /// Takes all memory of the rank.
   RankTrainer(const TrainingSetup& setup, std::uint32_t rank, Transport& transport, Nanoseconds spin);
 
-  /// Everything: run folder, resume, steps, evaluation, checkpoints, the weights' hash, result.json.
+  /// Everything: run folder, resume, steps, evaluation, checkpoints, the weights' hash, result.json (of a
+  /// failure that begins on this rank, too). A run whose steps are all done says so and gets a result.json
+  /// when it has none; nothing else is written.
   RunResult run();
   [[nodiscard]] Rank& rank() noexcept { return rank_; }
 
  private:
-  void open_folder();
-  void resume();
+  // What rank 0 has found, the same on all ranks.
+  struct Start {
+    std::string checkpoint;  // empty: begins at step 1
+    bool whole = false;
+    bool finished = false;
+    bool resuming = false;
+  };
+  Start agree_on_start();
+  RunResult finish_again(const Start& start);
+  RunResult train(const Start& start);
+  void open_folder(const Start& start);
+  void load_start(const Start& start);
   std::optional<double> evaluate(std::uint64_t step);
   void after_step(std::uint64_t step, const StepReport& report);
   void begin_save(std::uint64_t step);
   void end_save();
   void write_trace();
   std::string hash_weights();
-  void compare_data(const TrainingPosition& saved) const;
-  [[nodiscard]] TrainingPosition position(std::uint64_t step) const;
+  void report_failure(const char* what) const noexcept;
   [[nodiscard]] bool has_first_stage() const;
   [[nodiscard]] bool has_last_stage() const;
 
@@ -55,14 +66,14 @@ class RankTrainer {
   Rank rank_;
   std::optional<TrainingData> data_;
   std::optional<TokenBatches> batches_;
-  std::unique_ptr<RunFolder> folder_;             // on rank 0
-  std::unique_ptr<FolderLock> checkpoints_lock_;  // on rank 0, for a folder outside the run's
-  std::filesystem::path path_;                    // the run's folder
-  std::unique_ptr<StepLog> log_;                  // on the last stage's rank
+  std::unique_ptr<RunFolder> folder_;  // on rank 0
+  std::filesystem::path path_;         // the run's folder, once it is open
+  std::unique_ptr<StepLog> log_;       // on the last stage's rank
   std::vector<OptimizerState> states_;
   std::unique_ptr<SnapshotWriter> writer_;
   bool saving_ = false;
   std::uint64_t first_step_ = 1;
+  std::uint64_t steps_ = 0;                // done so far
   std::uint64_t passes_ = 0;               // evaluations so far
   std::uint64_t saved_step_ = UINT64_MAX;  // of the last checkpoint begun or resumed from
   std::string attempt_;

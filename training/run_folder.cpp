@@ -6,6 +6,8 @@
 #include <ctime>
 
 #include "weft/base/error.h"
+#include "weft/model/weights/durable_folder.h"
+#include "weft/training/config/source.h"
 
 namespace weft {
 namespace {
@@ -13,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool holds_a_run(const fs::path& folder) {
-  return fs::exists(config_file(folder)) || fs::exists(metrics_file(folder));
+  std::error_code error;
+  return fs::exists(config_file(folder), error) || fs::exists(metrics_file(folder), error);
 }
 
 std::string date_and_time() {
@@ -25,13 +28,44 @@ std::string date_and_time() {
   return {text, n};
 }
 
+std::string run_name(const NanotronConfig& config) {
+  const char* job = std::getenv("SLURM_JOB_ID");
+  return expand_run_name(config.general.run, date_and_time(), job != nullptr ? job : "local");
+}
+
+/// The n-th folder of that name.
+fs::path numbered(const std::string& name, int n) {
+  return fs::path("runs") / (n == 1 ? name : fmt::format("{}-{}", name, n));
+}
+
 }  // namespace
 
-void check_run_folder(const RunFolderRequest& request) {
+void require_no_other_run(const RunFolderRequest& request) {
   if (!request.run_dir || request.resuming) return;
   if (holds_a_run(*request.run_dir))
     throw ConfigError(fmt::format(
         "--run-dir: {} holds a run already; allowed: another folder, or --resume latest", *request.run_dir));
+}
+
+fs::path planned_run_folder(const NanotronConfig& config, const std::optional<std::string>& run_dir) {
+  if (run_dir) return *run_dir;
+  const std::string name = run_name(config);
+  std::error_code error;
+  int n = 1;
+  while (fs::exists(fs::symlink_status(numbered(name, n), error))) ++n;
+  return numbered(name, n);
+}
+
+void check_run_folder(const NanotronConfig& config, const RunFolderRequest& request) {
+  const fs::path folder = planned_run_folder(config, request.run_dir);
+  if (folder.empty()) throw config_error({}, "--run-dir", "names no folder");
+  try {
+    check_writable_folder(folder);
+    if (request.run_dir) check_folder_is_free(folder);
+  } catch (const CheckpointError& e) {
+    if (request.run_dir) throw config_error({}, "--run-dir", e.what());
+    throw config_error({}, "the run's folder", e.what(), "--run-dir with a folder that can be written");
+  }
 }
 
 RunFolder::RunFolder(const NanotronConfig& config, const RunFolderRequest& request) {
@@ -40,30 +74,37 @@ RunFolder::RunFolder(const NanotronConfig& config, const RunFolderRequest& reque
       path_ = *request.run_dir;
       fs::create_directories(path_);
       lock_ = std::make_unique<FolderLock>(path_);
-      check_run_folder(request);
+      require_no_other_run(request);
     } else {
-      const char* job = std::getenv("SLURM_JOB_ID");
-      const std::string name =
-          expand_run_name(config.general.run, date_and_time(), job != nullptr ? job : "local");
-      fs::create_directories("runs");
-      path_ = fs::path("runs") / name;
+      const std::string name = run_name(config);
+      path_ = numbered(name, 1);
+      fs::create_directories(path_.parent_path());
       // create_directory says whether it was this process that made it, so two runs never share a folder.
-      for (int n = 2; !fs::create_directory(path_); ++n)
-        path_ = fs::path("runs") / fmt::format("{}-{}", name, n);
+      for (int n = 2; !fs::create_directory(path_); ++n) path_ = numbered(name, n);
       lock_ = std::make_unique<FolderLock>(path_);
     }
     fs::create_directories(path_ / "logs");
   } catch (const fs::filesystem_error& e) {
     throw Error(fmt::format("cannot make the run's folder {}: {}", path_.string(), e.code().message()));
   }
+  // Always a lock of its own: another run, in another folder, may have been given the same checkpoints.
+  const fs::path checkpoints = checkpoints_folder(path_, config);
+  std::error_code error;
+  if (!fs::equivalent(path_, checkpoints, error))
+    checkpoints_lock_ = std::make_unique<FolderLock>(checkpoints);
 }
 
 std::filesystem::path log_file(const std::filesystem::path& run, std::uint32_t rank) {
   return run / "logs" / fmt::format("rank-{:04d}.log", rank);
 }
 
-std::filesystem::path checkpoints_folder(const std::filesystem::path& run, const NanotronConfig& config) {
-  return run / config.checkpoints.checkpoints_path;  // an absolute path replaces the folder
+fs::path checkpoints_folder(const fs::path& run, const NanotronConfig& config) {
+  const fs::path path = fs::path(config.checkpoints.checkpoints_path).lexically_normal();
+  if (path.empty() || *path.begin() != "..") return run / path;  // an absolute path replaces the folder
+  // the run's folder may not exist yet, and then the system knows nothing above it
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(run, error);
+  return ((error ? run : whole) / path).lexically_normal();
 }
 
 }  // namespace weft

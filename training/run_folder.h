@@ -16,15 +16,23 @@ struct RunFolderRequest {
   bool resuming = false;               ///< then an explicit folder may hold a run
 };
 
-/// Throws ConfigError when an explicit folder holds a run already and the run does not resume. Makes nothing.
-void check_run_folder(const RunFolderRequest& request);
+/// Throws ConfigError when an explicit folder holds a run already and the run does not go on with one.
+void require_no_other_run(const RunFolderRequest& request);
 
-/// A run's folder with its lock.
+/// The folder that a run which starts now would have: the explicit one, or `runs/<general.run>` under the
+/// current directory, with -2, -3, ... where that exists.
+[[nodiscard]] std::filesystem::path planned_run_folder(const NanotronConfig& config,
+                                                       const std::optional<std::string>& run_dir);
+
+/// Throws ConfigError when the planned folder cannot be made or written, or another run uses it. Makes
+/// nothing.
+void check_run_folder(const NanotronConfig& config, const RunFolderRequest& request);
+
+/// A run's folder and its folder of checkpoints, with their locks.
 class RunFolder {
  public:
-  /// Makes `runs/<general.run>` under the current directory (with -2, -3, ... where that exists) or the
-  /// explicit one, and locks it. Throws CheckpointError when another run uses it, Error when it cannot be
-  /// made.
+  /// Makes the planned folder and the one for checkpoints, and locks both. Throws CheckpointError when
+  /// another run uses one of them, Error when they cannot be made.
   RunFolder(const NanotronConfig& config, const RunFolderRequest& request);
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
@@ -32,6 +40,7 @@ class RunFolder {
  private:
   std::filesystem::path path_;
   std::unique_ptr<FolderLock> lock_;
+  std::unique_ptr<FolderLock> checkpoints_lock_;
 };
 
 /// The files in it.

@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "weft/base/error.h"
 #include "weft/model/weights/durable_file.h"
 #include "weft/training/console.h"
 #include "weft/training/metrics.h"
@@ -16,12 +18,12 @@ namespace weft {
 struct StepLog::Impl {
   Impl(const NanotronConfig& the_config, const std::filesystem::path& run, std::uint64_t steps_done)
       : config(the_config),
-        result(result_file(run)),
+        folder(run),
         metrics(metrics_file(run), steps_done),
         tensorboard(run),
         console(config) {}
   NanotronConfig config;
-  std::filesystem::path result;
+  std::filesystem::path folder;
   MetricsFile metrics;
   TensorBoardFile tensorboard;
   Console console;
@@ -65,12 +67,27 @@ void StepLog::step(std::uint64_t step, const StepReport& report, double learning
 }
 
 void StepLog::finish(const RunOutcome& outcome) {
+  write_result(impl_->folder, outcome);
+  impl_->console.say("weights_sha256: " + outcome.weights_sha256);
+}
+
+void write_result(const std::filesystem::path& run, const RunOutcome& outcome) {
   nlohmann::ordered_json json;
   json["steps"] = outcome.steps;
   json["exit_reason"] = outcome.exit_reason;
-  json["weights_sha256"] = outcome.weights_sha256;
-  replace_file(impl_->result, json.dump(2) + "\n");
-  impl_->console.say("weights_sha256: " + outcome.weights_sha256);
+  if (!outcome.message.empty()) json["message"] = outcome.message;
+  if (!outcome.weights_sha256.empty()) json["weights_sha256"] = outcome.weights_sha256;
+  std::error_code error;
+  std::filesystem::create_directories(run, error);
+  if (error) throw Error(run.string() + ": cannot be made: " + error.message());
+  // a message may quote bytes of a file
+  replace_file(result_file(run), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+bool has_result(const std::filesystem::path& run) {
+  std::ifstream file(result_file(run));
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  return json.is_object() && json.value("exit_reason", "failed") != "failed";
 }
 
 }  // namespace weft

@@ -17,9 +17,16 @@ namespace weft {
 /// How a training ended: what result.json holds.
 struct RunOutcome {
   std::uint64_t steps = 0;     ///< the last step done
-  std::string exit_reason;     ///< "finished" or "stopped"
+  std::string exit_reason;     ///< "finished", "stopped" or "failed"
+  std::string message;         ///< of a failure: which rank, and what happened
   std::string weights_sha256;  ///< see model/weights/weights_hash.h
 };
+
+/// Writes result.json into a run's folder, which is made if it is missing. Throws Error.
+void write_result(const std::filesystem::path& run, const RunOutcome& outcome);
+
+/// True when a run's folder has a result.json that tells of no failure.
+[[nodiscard]] bool has_result(const std::filesystem::path& run);
 
 class StepLog {
  public:

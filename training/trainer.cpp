@@ -16,6 +16,7 @@
 #include "weft/training/configured_schedule.h"
 #include "weft/training/data/training_data.h"
 #include "weft/training/rank_trainer.h"
+#include "weft/training/start_checks.h"
 
 namespace weft {
 namespace {
@@ -32,10 +33,7 @@ void check_training(const NanotronConfig& config, const TrainerOptions& options)
   const Schedule schedule = configured_schedule(config, options.sources);
   static_cast<void>(layers_per_stage(config, schedule.stage_count, options.sources));
   check_training_data(config, options.sources);
-  RunFolderRequest folder;
-  folder.run_dir = options.run_dir;
-  folder.resuming = !options.resume.empty();
-  check_run_folder(folder);
+  check_start(config, {options.run_dir, options.resume}, options.sources);
   if (!options.trace) return;
   const std::filesystem::path trace = *options.trace;
   try {
@@ -48,10 +46,7 @@ void check_training(const NanotronConfig& config, const TrainerOptions& options)
 
 Trainer::Trainer(const NanotronConfig& config, const Llama& model, const OptimizerDescription& optimizer,
                  TrainerOptions options)
-    : config_(config), model_(model), optimizer_(optimizer), options_(std::move(options)) {
-  if (options_.resume.empty() && config.checkpoints.resume_checkpoint_path)
-    options_.resume = *config.checkpoints.resume_checkpoint_path;
-}
+    : config_(config), model_(model), optimizer_(optimizer), options_(std::move(options)) {}
 
 RunResult Trainer::fit() {
   check_training(config_, options_);

@@ -32,7 +32,8 @@ struct RunResult : RunOutcome {
   std::filesystem::path folder;  ///< the run's
 };
 
-/// What must be right before anything starts: the configuration as a whole, its data, the run's folder.
+/// What must be right before anything starts: the configuration as a whole, its data, the run's folder and
+/// that of its checkpoints, the checkpoint to go on from. Makes nothing.
 /// Throws ConfigError.
 void check_training(const NanotronConfig& config, const TrainerOptions& options);
 

@@ -178,28 +178,6 @@ void check_named_file(const std::filesystem::path& path) {
     fail(path, "cannot be written", errno);
 }
 
-void write_folder(const std::filesystem::path& path,
-                  const std::function<void(const std::filesystem::path&)>& fill) {
-  // a trailing slash would put the temporary folder inside
-  const auto target = path.has_filename() ? path : path.parent_path();
-  std::error_code error;
-  const bool exists = std::filesystem::exists(std::filesystem::symlink_status(target, error));
-  if (exists && !std::filesystem::is_empty(target, error))
-    throw CheckpointError(target.string() + ": exists and is not an empty folder");
-  const auto temporary = temporary_sibling(target);
-  std::filesystem::remove_all(temporary, error);  // left by a process of the same number that was killed
-  std::filesystem::create_directories(temporary, error);
-  if (error) throw CheckpointError(temporary.string() + ": cannot be created: " + error.message());
-  try {
-    fill(temporary);
-    sync_folder(temporary);
-    rename_durably(temporary, target);
-  } catch (...) {
-    std::filesystem::remove_all(temporary, error);
-    throw;
-  }
-}
-
 std::string read_small_file(const std::filesystem::path& path, std::size_t limit) {
   const Reading file(path);
   std::string text;

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,11 +63,6 @@ void write_named_file(const std::filesystem::path& path, std::string_view text);
 /// Throws CheckpointError when write_named_file could not write to `path` now, naming the reason. Makes and
 /// changes nothing.
 void check_named_file(const std::filesystem::path& path);
-
-/// Makes the folder `path` with what `fill` writes into the folder it is given: `path` is complete or absent.
-/// Throws CheckpointError when `path` exists and is not an empty folder, and whatever `fill` throws.
-void write_folder(const std::filesystem::path& path,
-                  const std::function<void(const std::filesystem::path&)>& fill);
 
 /// The name of the sibling under which `path` is written until it is complete; different in every process.
 [[nodiscard]] std::filesystem::path temporary_sibling(const std::filesystem::path& path);

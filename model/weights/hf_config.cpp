@@ -10,6 +10,7 @@
 
 #include "weft/base/error.h"
 #include "weft/model/weights/json_input.h"
+#include "weft/model/weights/safetensors_header.h"
 
 namespace weft {
 namespace {
@@ -62,7 +63,7 @@ class Reading {
     llama.num_attention_heads = size("num_attention_heads", 32);
     llama.num_key_value_heads = size("num_key_value_heads", llama.num_attention_heads);
     llama.head_dim = read_head_dim(llama);
-    llama.rms_norm_eps = real(tree_, "rms_norm_eps", 1e-6);
+    llama.rms_norm_eps = real(tree_, "", "rms_norm_eps", 1e-6);
     llama.tie_word_embeddings = truth("tie_word_embeddings", false);
     llama.attention_bias = truth("attention_bias", false);
     read_rope(llama);
@@ -75,7 +76,7 @@ class Reading {
 
  private:
   [[noreturn]] void fail(const std::string& key, const std::string& what) const {
-    throw CheckpointError(fmt::format("{}: {}: {}", file_, key, what));
+    throw CheckpointError(fmt::format("{}: {}: {}", file_, shown_text(key.substr(0, 120)), shown_text(what)));
   }
   /// The value of a key; null when it is missing or null.
   [[nodiscard]] static const json* find(const json& object, const char* key) {
@@ -90,11 +91,13 @@ class Reading {
       fail(key, "must be a whole number of at most 32 bits, is " + value->dump());
     return value->get<std::uint32_t>();
   }
-  [[nodiscard]] double real(const json& object, const char* key, double missing) const {
+  /// `path` is the object's own key and a dot, or nothing for the whole file.
+  [[nodiscard]] double real(const json& object, const std::string& path, const char* key,
+                            double missing) const {
     const json* value = find(object, key);
     if (!value) return missing;
     if (!value->is_number() || !std::isfinite(value->get<double>()))
-      fail(key, "must be a number, is " + value->dump());
+      fail(path + key, "must be a number, is " + value->dump());
     return value->get<double>();
   }
   [[nodiscard]] bool truth(const char* key, bool missing) const {
@@ -102,14 +105,15 @@ class Reading {
     if (value && !value->is_boolean()) fail(key, "must be true or false, is " + value->dump());
     return value ? value->get<bool>() : missing;
   }
-  [[nodiscard]] std::string word(const json& object, const char* key, const char* missing) const {
+  [[nodiscard]] std::string word(const json& object, const std::string& path, const char* key,
+                                 const char* missing) const {
     const json* value = find(object, key);
-    if (value && !value->is_string()) fail(key, "must be a text, is " + value->dump());
+    if (value && !value->is_string()) fail(path + key, "must be a text, is " + value->dump());
     return value ? value->get<std::string>() : missing;
   }
 
   void require_llama() const {
-    if (word(tree_, "model_type", "llama") != "llama")
+    if (word(tree_, "", "model_type", "llama") != "llama")
       fail("model_type", "weft computes \"llama\", not " + tree_["model_type"].dump());
     const json* architectures = find(tree_, "architectures");
     if (architectures && *architectures != json::array({"LlamaForCausalLM"}))
@@ -140,7 +144,7 @@ class Reading {
       fail("rope_parameters", "says something else than rope_scaling");
     llama.rope_scaling = older ? first.scaling : second.scaling;
     std::optional<double> theta;
-    if (find(tree_, "rope_theta")) theta = real(tree_, "rope_theta", 0);
+    if (find(tree_, "rope_theta")) theta = real(tree_, "", "rope_theta", 0);
     for (const auto& other : {first.theta, second.theta}) {
       if (theta && other && *theta != *other) fail("rope_theta", "is given twice, with different values");
       if (other) theta = other;
@@ -150,10 +154,12 @@ class Reading {
 
   [[nodiscard]] Rope read_rope_object(const json& object, const char* key) const {
     if (!object.is_object()) fail(key, "must be an object, is " + object.dump());
-    const std::string type = word(object, find(object, "rope_type") ? "rope_type" : "type", "default");
-    if (find(object, "type") && word(object, "type", "") != type) fail(key, "type and rope_type differ");
+    const std::string path = std::string(key) + ".";
+    const std::string type = word(object, path, find(object, "rope_type") ? "rope_type" : "type", "default");
+    if (find(object, "type") && word(object, path, "type", "") != type)
+      fail(key, "type and rope_type differ");
     Rope rope;
-    if (find(object, "rope_theta")) rope.theta = real(object, "rope_theta", 0);
+    if (find(object, "rope_theta")) rope.theta = real(object, path, "rope_theta", 0);
     if (type == "linear") rope.scaling.type = RopeType::linear;
     if (type == "llama3") rope.scaling.type = RopeType::llama3;
     if (type != "default" && type != "linear" && type != "llama3")
@@ -165,21 +171,22 @@ class Reading {
 
   void read_rope_field(RopeScaling& scaling, const json& object, const char* key, const std::string& name,
                        const json& value) const {
+    const std::string path = std::string(key) + ".";
     if (name == "rope_type" || name == "type" || name == "rope_theta" || value.is_null()) return;
     const bool llama3 = scaling.type == RopeType::llama3;
     if (name == "factor" && scaling.type != RopeType::standard) {
-      scaling.factor = real(object, "factor", 1);
+      scaling.factor = real(object, path, "factor", 1);
     } else if (name == "low_freq_factor" && llama3) {
-      scaling.low_freq_factor = real(object, "low_freq_factor", 1);
+      scaling.low_freq_factor = real(object, path, "low_freq_factor", 1);
     } else if (name == "high_freq_factor" && llama3) {
-      scaling.high_freq_factor = real(object, "high_freq_factor", 4);
+      scaling.high_freq_factor = real(object, path, "high_freq_factor", 4);
     } else if (name == "original_max_position_embeddings" && llama3) {
-      const double positions = real(object, "original_max_position_embeddings", 8192);
+      const double positions = real(object, path, "original_max_position_embeddings", 8192);
       if (positions != std::floor(positions) || positions > 0x1p53)
-        fail(fmt::format("{}.{}", key, name), "must be a whole number, is " + value.dump());
+        fail(path + name, "must be a whole number, is " + value.dump());
       scaling.original_max_position_embeddings = positions;
     } else if (!((name == "factor" || name == "partial_rotary_factor") && value == json(1.0))) {
-      fail(fmt::format("{}.{}", key, name), "weft does not know what it means for this rope type");
+      fail(path + name, "weft does not know what it means for this rope type");
     }
   }
 
@@ -221,13 +228,13 @@ class Reading {
     };
     for (const auto& [key, value] : tree_.items()) {
       if (value.is_null() || key.starts_with('_') || is_in(understood, key) || is_in(harmless, key)) continue;
-      fail(key.substr(0, 100), "weft cannot tell what this key changes; take it out if it changes nothing");
+      fail(key, "weft cannot tell what this key changes; take it out if it changes nothing");
     }
   }
 
   [[nodiscard]] std::optional<DType> read_dtype() const {
-    const std::string older = word(tree_, "torch_dtype", "");
-    const std::string newer = word(tree_, "dtype", "");
+    const std::string older = word(tree_, "", "torch_dtype", "");
+    const std::string newer = word(tree_, "", "dtype", "");
     if (!older.empty() && !newer.empty() && older != newer)
       fail("dtype", "says something else than torch_dtype");
     for (const DType type : {DType::float32, DType::bfloat16, DType::float16})

@@ -117,9 +117,10 @@ void HfFolder::open_shards(const std::filesystem::path& index) {
       const auto entry = map.find(tensor.name);
       if (entry == map.end() && is_rotary_buffer(tensor.name)) continue;
       if (entry == map.end() || entry->second != name)
-        throw CheckpointError(fmt::format(
-            "{}: {} holds tensor {}, which the index {}", index.string(), name, quoted_name(tensor.name),
-            entry == map.end() ? "does not list" : "puts into " + entry->second));
+        throw CheckpointError(
+            fmt::format("{}: {} holds tensor {}, which the index {}", index.string(), shown_name(name),
+                        quoted_name(tensor.name),
+                        entry == map.end() ? "does not list" : "puts into " + shown_name(entry->second)));
       ++found;
     }
   }
@@ -127,8 +128,8 @@ void HfFolder::open_shards(const std::filesystem::path& index) {
   for (const auto& [tensor, file] : map)
     if (std::none_of(files_.begin(), files_.end(),
                      [&wanted = tensor](const auto& f) { return f.find(wanted) != nullptr; }))
-      throw CheckpointError(
-          fmt::format("{}: {} does not hold tensor {}", index.string(), file, quoted_name(tensor)));
+      throw CheckpointError(fmt::format("{}: {} does not hold tensor {}", index.string(), shown_name(file),
+                                        quoted_name(tensor)));
 }
 
 const StoredTensor* HfFolder::find(std::string_view name) const noexcept {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/error.h"
+#include "weft/model/weights/durable_folder.h"
 #include "weft/model/weights/hf_folder.h"
 
 namespace weft {
@@ -52,7 +53,7 @@ void write_files(const std::filesystem::path& folder, const Shards& shards) {
 
 void write_hf_folder(const std::filesystem::path& folder, std::string_view config_text,
                      std::span<const StoredTensor> tensors, std::uint64_t shard_bytes) {
-  write_folder(folder, [&](const std::filesystem::path& temporary) {
+  write_folder(folder, "config.json", [&](const std::filesystem::path& temporary) {
     DurableFile config(temporary / "config.json");
     config.write(config_text);
     config.finish();

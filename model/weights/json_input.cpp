@@ -34,7 +34,7 @@ nlohmann::json parse_json_object(std::string_view text, const std::string& file_
   } catch (const json::exception& error) {
     std::string what = error.what();
     if (const auto end = what.find("] "); end != std::string::npos) what.erase(0, end + 2);
-    throw CheckpointError(file_name + ": is not valid JSON: " + what.substr(0, 200));
+    throw CheckpointError(file_name + ": is not valid JSON: " + shown_text(what.substr(0, 200)));
   }
   if (!tree.is_object()) throw CheckpointError(file_name + ": is not a JSON object");
   return tree;

@@ -72,7 +72,7 @@ bool StoredTensor::has_shape(const Shape& other) const {
 }
 
 std::string StoredTensor::describe() const {
-  std::string text(type.empty() ? safetensors_type(dtype) : type);
+  std::string text = type.empty() ? std::string(safetensors_type(dtype)) : shown_name(type);
   text += " [";
   for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
   return text + "]";

@@ -152,17 +152,36 @@ TEST_F(CheckpointFind, FailsWhenThereAreSomeButNoneIsValid) {
 
 using CheckpointReports = CheckpointFind;
 
-TEST_F(CheckpointReports, ListWhatIsThere) {
+TEST_F(CheckpointReports, ListWhatIsThereAndWhatIsDamaged) {
+  EXPECT_FALSE(list_report(checkpoints).damaged);
   std::filesystem::create_directories(checkpoints / "step-00000003");
+  save(model, checkpoints, 4);
+  std::filesystem::resize_file(checkpoints / "step-00000004" / "state-0000.safetensors", 9);
   const auto list = list_report(checkpoints);
   EXPECT_THAT(list.text, testing::StartsWith("step-00000002"));
   EXPECT_THAT(list.text, HasSubstr("\nstep-00000001"));
-  EXPECT_THAT(list.skipped, ElementsAre(HasSubstr("step-00000003")));
+  EXPECT_THAT(list.text,
+              testing::ContainsRegex("\ndamaged: .*step-00000003/manifest.json: cannot be opened"));
+  EXPECT_THAT(list.text, testing::ContainsRegex("\ndamaged: .*state-0000.safetensors: has 9 bytes"));
+  EXPECT_THAT(list.text, testing::Not(HasSubstr("\nstep-00000004")));
+  EXPECT_TRUE(list.damaged);
   const auto one = list_report(newest).text;
   EXPECT_THAT(one, HasSubstr("step 2, 32 samples, 2048 tokens"));
   EXPECT_THAT(one, HasSubstr("layers.7.weight F32 [5, 3]\n"));
   EXPECT_THAT(one, HasSubstr("layers.7.weight.exp_avg F32 [5, 3]\n"));
   EXPECT_THROW((void)list_report(folder / "nowhere"), CheckpointError);
+  std::filesystem::create_directories(folder / "empty");
+  EXPECT_THROW((void)list_report(folder / "empty"), CheckpointError);
+}
+
+TEST_F(CheckpointReports, TakeTheFolderOfARunForItsCheckpoints) {
+  write_text(folder / "config.yaml", "general: {run: r}\n");
+  EXPECT_EQ(resolve_checkpoint(folder).newest->folder, newest);
+  EXPECT_THAT(list_report(folder).text, testing::StartsWith("step-00000002"));
+  EXPECT_THAT(hash_report(folder).text, EndsWith(model.weights_hash() + "\n"));
+  std::filesystem::rename(checkpoints, folder / "elsewhere");
+  write_text(folder / "config.yaml", "checkpoints: {checkpoints_path: elsewhere}\n");
+  EXPECT_EQ(resolve_checkpoint(folder).newest->manifest.position.step, 2u);
 }
 
 TEST_F(CheckpointReports, VerifyReadsEverything) {
@@ -222,9 +241,17 @@ TEST_F(CheckpointLock, LetsOneRunIntoAFolder) {
       EXPECT_THAT(error.what(),
                   HasSubstr("another run is using this folder (process " + std::to_string(::getpid())));
     }
+    EXPECT_THROW(check_folder_is_free(folder), CheckpointError);
     const FolderLock elsewhere(folder / "new" / "folder");
   }
+  check_folder_is_free(folder);
   const FolderLock again(folder);
+}
+
+TEST_F(CheckpointLock, AskingTakesAndMakesNothing) {
+  check_folder_is_free(folder);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  check_folder_is_free(folder / "nowhere");
 }
 
 TEST_F(CheckpointLock, IsFreeOnceAKilledHolderIsGone) {

@@ -92,6 +92,16 @@ std::filesystem::path temporary_folder(const std::filesystem::path& checkpoints,
   return checkpoints / fmt::format("{}{}-{}", temporary_prefix, checkpoint_name(step), attempt);
 }
 
+void require_own_or_absent(const std::filesystem::path& checkpoint) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(checkpoint, error);
+  if (!std::filesystem::exists(status)) return;
+  if (std::filesystem::is_directory(status) && is_checkpoint(checkpoint)) return;
+  throw CheckpointError(
+      fmt::format("{}: stands where a checkpoint belongs and is none (it has no {}); move it away",
+                  checkpoint.string(), Manifest::file_name));
+}
+
 void seal_checkpoint(const std::filesystem::path& folder, const TrainingPosition& position,
                      std::span<const RankFiles> ranks, std::uint64_t save_number,
                      const CheckpointProbe& probe) {
@@ -101,7 +111,7 @@ void seal_checkpoint(const std::filesystem::path& folder, const TrainingPosition
   file.write(to_json(manifest));
   file.finish();
   reached(probe, "manifest written");
-  if (read_manifest(folder) != manifest)
+  if (to_json(read_manifest(folder)) != to_json(manifest))
     throw CheckpointError((folder / Manifest::file_name).string() +
                           ": reads back another text than was written");
   sync_folder(folder);
@@ -112,8 +122,9 @@ std::filesystem::path commit_checkpoint(const std::filesystem::path& checkpoints
                                         const std::filesystem::path& temporary,
                                         const TrainingPosition& position, std::span<const RankFiles> ranks,
                                         const CheckpointProbe& probe) {
-  seal_checkpoint(temporary, position, ranks, next_save_number(checkpoints), probe);
   auto target = checkpoints / checkpoint_name(position.step);
+  require_own_or_absent(target);
+  seal_checkpoint(temporary, position, ranks, next_save_number(checkpoints), probe);
   swap_in(temporary, target);
   sync_folder(checkpoints.parent_path());  // the folder of checkpoints itself may be new
   reached(probe, "renamed");

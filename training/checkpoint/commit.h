@@ -29,6 +29,10 @@ inline constexpr std::string_view latest_name = "latest";
 [[nodiscard]] std::filesystem::path temporary_folder(const std::filesystem::path& checkpoints,
                                                      std::uint64_t step, std::string_view attempt);
 
+/// Throws CheckpointError when something that weft did not write, a folder without a manifest, has the name
+/// of this checkpoint: it is never replaced.
+void require_own_or_absent(const std::filesystem::path& checkpoint);
+
 /// Makes a folder that holds these files a checkpoint: checks that they are all there, writes the manifest
 /// and flushes the folder. The first half of commit_checkpoint. Throws CheckpointError.
 void seal_checkpoint(const std::filesystem::path& folder, const TrainingPosition& position,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "weft/base/error.h"
+#include "weft/model/weights/durable_folder.h"
 #include "weft/model/weights/hf_folder.h"
 #include "weft/model/weights/load_parameter.h"
 #include "weft/model/weights/weights_hash.h"
@@ -17,13 +18,12 @@ CheckpointReport convert_hf_to_weft(const std::filesystem::path& source,
   const HfFolder folder(source);
   std::vector<StoredTensor> tensors;
   RankFiles files;
-  for (const auto* tensor : folder.tensors()) {
-    tensors.push_back(*tensor);
-    files.hash_lines.push_back(weights_hash_line(tensor->name, tensor->dtype, tensor->shape, tensor->bytes));
-  }
+  for (const auto* tensor : folder.tensors()) tensors.push_back(*tensor);
   TrainingPosition position;
   position.model = folder.config_text();
-  write_folder(target, [&](const std::filesystem::path& temporary) {
+  write_folder(target, Manifest::file_name, [&](const std::filesystem::path& temporary) {
+    for (const StoredTensor& tensor : tensors)
+      files.hash_lines.push_back(weights_hash_line(tensor.name, tensor.dtype, tensor.shape, tensor.bytes));
     const auto record =
         write_new_safetensors(temporary / "weights-0000.safetensors", tensors, {{"format", "pt"}});
     files.files.push_back({FileKind::weights, record});

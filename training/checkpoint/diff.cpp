@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "weft/model/weights/load_parameter.h"
+#include "weft/model/weights/safetensors_header.h"
 #include "weft/training/checkpoint/find.h"
 #include "weft/training/checkpoint/reader.h"
 #include "weft/training/checkpoint/report.h"
@@ -32,7 +33,7 @@ struct Differences {
 
 std::string tensor_difference(const StoredTensor& left, const StoredTensor& right) {
   const std::size_t size = left.bytes.size() / std::max<std::size_t>(1, dtype_size(left.dtype));
-  if (!holds_floats(left)) return fmt::format("{} {}: other bytes", left.name, left.describe());
+  if (!holds_floats(left)) return fmt::format("{} {}: other bytes", shown_name(left.name), left.describe());
   std::size_t count = 0;
   std::size_t place = 0;
   double largest = -1;
@@ -48,8 +49,8 @@ std::string tensor_difference(const StoredTensor& left, const StoredTensor& righ
     place = i;
   }
   return fmt::format("{} {}: {} of {} elements differ, the largest difference is {} at element {} ({} | {})",
-                     left.name, left.describe(), count, size, largest, place, stored_number(left, place),
-                     stored_number(right, place));
+                     shown_name(left.name), left.describe(), count, size, largest, place,
+                     stored_number(left, place), stored_number(right, place));
 }
 
 void compare_tensors(std::span<const StoredTensor* const> left, std::span<const StoredTensor* const> right,
@@ -58,16 +59,16 @@ void compare_tensors(std::span<const StoredTensor* const> left, std::span<const 
   auto b = right.begin();
   while (a != left.end() || b != right.end()) {
     if (b == right.end() || (a != left.end() && (*a)->name < (*b)->name)) {
-      result.add(fmt::format("{} {}: only on the left", (*a)->name, (*a)->describe()));
+      result.add(fmt::format("{} {}: only on the left", shown_name((*a)->name), (*a)->describe()));
       ++a;
     } else if (a == left.end() || (*b)->name < (*a)->name) {
-      result.add(fmt::format("{} {}: only on the right", (*b)->name, (*b)->describe()));
+      result.add(fmt::format("{} {}: only on the right", shown_name((*b)->name), (*b)->describe()));
       ++b;
     } else {
       const StoredTensor& x = **a++;
       const StoredTensor& y = **b++;
       if (x.type != y.type || x.shape != y.shape) {
-        result.add(fmt::format("{}: {} | {}", x.name, x.describe(), y.describe()));
+        result.add(fmt::format("{}: {} | {}", shown_name(x.name), x.describe(), y.describe()));
       } else if (!std::equal(x.bytes.begin(), x.bytes.end(), y.bytes.begin())) {
         result.add(tensor_difference(x, y));
       } else {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -28,6 +27,20 @@ std::string holder(int descriptor) {
   return words.empty() ? "" : " (" + words + ")";
 }
 
+/// The whole file, for one writer. Locks of open file descriptions, since one of them can be asked for
+/// without being taken; as others they end with the last process that has the file open.
+struct ::flock whole_file() {
+  struct ::flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+CheckpointError in_use(const std::filesystem::path& folder, int descriptor) {
+  return CheckpointError(
+      fmt::format("{}: another run is using this folder{}", folder.string(), holder(descriptor)));
+}
+
 }  // namespace
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {
@@ -39,13 +52,15 @@ FolderLock::FolderLock(const std::filesystem::path& folder) {
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (descriptor_ < 0)
     throw CheckpointError(fmt::format("{}: cannot be opened: {}", path.string(), std::strerror(errno)));
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+  struct ::flock lock = whole_file();
+  if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0) {
     const int why = errno;
-    const std::string who = holder(descriptor_);
+    const bool taken = why == EAGAIN || why == EACCES;
+    const CheckpointError problem =
+        taken ? in_use(folder, descriptor_)
+              : CheckpointError(fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(why)));
     ::close(descriptor_);
-    if (why == EWOULDBLOCK)
-      throw CheckpointError(fmt::format("{}: another run is using this folder{}", folder.string(), who));
-    throw CheckpointError(fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(why)));
+    throw problem;
   }
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
@@ -62,6 +77,16 @@ FolderLock::~FolderLock() {
 }
 
 FolderLock::FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+void check_folder_is_free(const std::filesystem::path& folder) {
+  const int descriptor = ::open((folder / ".lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return;  // nobody has ever locked it, or the lock's own attempt will say what is wrong
+  struct ::flock lock = whole_file();
+  const bool taken = ::fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  const CheckpointError problem = in_use(folder, descriptor);
+  ::close(descriptor);
+  if (taken) throw problem;
+}
 
 void FolderLock::keep_in_children() { ::fcntl(descriptor_, F_SETFD, 0); }
 

@@ -24,4 +24,7 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
+/// Throws CheckpointError when another run has the folder. Makes and locks nothing.
+void check_folder_is_free(const std::filesystem::path& folder);
+
 }  // namespace weft

@@ -38,23 +38,31 @@ std::string summary(const Manifest& manifest) {
 
 }  // namespace
 
-CheckpointReport list_report(const std::filesystem::path& path) {
+CheckpointListing list_report(const std::filesystem::path& path) {
   if (is_checkpoint(path)) {
     const CheckpointReader reader(path);
     std::string text = position_text(reader.manifest());
     for (const auto* tensor : reader.weights())
-      text += fmt::format("{} {}\n", tensor->name, tensor->describe());
+      text += fmt::format("{} {}\n", shown_name(tensor->name), tensor->describe());
     for (const auto* tensor : reader.state())
-      text += fmt::format("{} {}\n", tensor->name, tensor->describe());
-    return {text, {}};
+      text += fmt::format("{} {}\n", shown_name(tensor->name), tensor->describe());
+    return {text, false};
   }
-  if (!std::filesystem::exists(path)) throw CheckpointError(path.string() + ": does not exist");
-  CheckpointList list = list_checkpoints(path);
-  std::string text;
-  for (const auto& checkpoint : list.found)
-    text += fmt::format("{}  {}\n", checkpoint.folder.filename().string(), summary(checkpoint.manifest));
-  if (list.found.empty()) text = "no checkpoints\n";
-  return {text, std::move(list.damaged)};
+  const auto folder = folder_of_checkpoints(path);
+  CheckpointList list = list_checkpoints(folder);
+  if (list.found.empty() && list.damaged.empty())
+    throw CheckpointError(folder.string() + ": holds no checkpoint");
+  CheckpointListing listing;
+  for (const auto& checkpoint : list.found) try {
+      check_presence(checkpoint.folder);
+      listing.text +=
+          fmt::format("{}  {}\n", checkpoint.folder.filename().string(), summary(checkpoint.manifest));
+    } catch (const CheckpointError& problem) {
+      list.damaged.emplace_back(problem.what());
+    }
+  for (const std::string& reason : list.damaged) listing.text += "damaged: " + reason + "\n";
+  listing.damaged = !list.damaged.empty();
+  return listing;
 }
 
 CheckpointReport verify_report(const std::filesystem::path& path) {

@@ -1,6 +1,6 @@
 #pragma once
 // What `weft checkpoint list|verify|hash|diff` print. Every path is one checkpoint or a folder of
-// checkpoints, which then stands for its newest valid one.
+// checkpoints (or of a run), which then stands for its newest valid one.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -13,9 +13,14 @@ struct CheckpointReport {
   std::vector<std::string> skipped;
 };
 
-/// Of a folder: its checkpoints, newest first, one line each. Of one checkpoint: its position and tensors.
-/// Nothing is hashed. Throws CheckpointError.
-[[nodiscard]] CheckpointReport list_report(const std::filesystem::path& path);
+/// Of a folder: its checkpoints, newest first, one line each, then the damaged ones with the reason; files
+/// are only looked for and their sizes compared. Of one checkpoint: its position and tensors. Throws
+/// CheckpointError, also when there is none.
+struct CheckpointListing {
+  std::string text;
+  bool damaged = false;  ///< some of them are
+};
+[[nodiscard]] CheckpointListing list_report(const std::filesystem::path& path);
 
 /// Reads and hashes everything. Throws CheckpointError, naming the first thing that is wrong.
 [[nodiscard]] CheckpointReport verify_report(const std::filesystem::path& path);

@@ -12,7 +12,7 @@
 namespace weft {
 
 LoadedConfig parse_config(const std::string& text, const std::string& name,
-                          const std::vector<ConfigOverride>& overrides) {
+                          const std::vector<ConfigOverride>& overrides, const ResumeRequest& resume) {
   const Source start{name, 1, 1, 0};
   Node tree = parse_yaml(text, start);
   if (tree.kind != Node::Kind::block && !tree.is_null()) {
@@ -26,13 +26,17 @@ LoadedConfig parse_config(const std::string& text, const std::string& name,
   loaded.sources.add("", start);
   schema::Reading reading{loaded.sources, loaded.notices};
   schema::read_table(tree, "", schema::table_of(loaded.config), reading);
-  adopt_given_architecture(loaded.config, loaded.sources, loaded.notices);
+  if (loaded.config.model.dtype == DType::bfloat16 && !loaded.config.optimizer.accumulate_grad_in_fp32)
+    loaded.notices.push_back(
+        "optimizer.accumulate_grad_in_fp32: false is ignored: weft always sums gradients in float32");
+  adopt_given_architecture(loaded.config, loaded.sources, loaded.notices, resume);
   check_together(loaded.config, loaded.sources);
   return loaded;
 }
 
-LoadedConfig load_config(const std::string& path, const std::vector<ConfigOverride>& overrides) {
-  return parse_config(read_config_file(path), path, overrides);
+LoadedConfig load_config(const std::string& path, const std::vector<ConfigOverride>& overrides,
+                         const ResumeRequest& resume) {
+  return parse_config(read_config_file(path), path, overrides, resume);
 }
 
 std::string to_yaml(const NanotronConfig& config) {
