@@ -6,9 +6,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "weft/base/terminal.h"
 #include "weft/launch/flag_names.h"
 #include "weft/launch/model_plan.h"
-#include "weft/launch/terminal.h"
 #include "weft/scheduling/check.h"
 #include "weft/scheduling/plan.h"
 #include "weft/training/config/load.h"
