@@ -19,6 +19,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/error.h"
 #include "weft/base/random.h"
+#include "weft/bench/no_optimizer.h"
 #include "weft/scheduling/simulator.h"
 
 namespace weft {
@@ -70,15 +71,6 @@ class TimedStage final : public Stage {
   bool first_;
   bool last_;
   Nanoseconds op_;
-};
-
-class NoOptimizer final : public Optimizer {
- public:
-  std::size_t state_bytes(std::span<Parameter* const>) const override { return 0; }
-  void allocate(std::span<Parameter* const>, Arena&) override {}
-  void update(std::uint64_t, double) override {}
-  double learning_rate(std::uint64_t) const override { return 0; }
-  std::vector<OptimizerState> state() override { return {}; }
 };
 
 /// Holds every activation and gradient back for an exponentially distributed time.

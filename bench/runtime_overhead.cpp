@@ -10,6 +10,7 @@
 
 #include "weft/actors/pipeline.h"
 #include "weft/base/clock.h"
+#include "weft/bench/no_optimizer.h"
 
 namespace {
 
@@ -40,15 +41,6 @@ class EmptyStage final : public Stage {
  private:
   bool first_;
   bool last_;
-};
-
-class NoOptimizer final : public Optimizer {
- public:
-  std::size_t state_bytes(std::span<Parameter* const>) const override { return 0; }
-  void allocate(std::span<Parameter* const>, Arena&) override {}
-  void update(std::uint64_t, double) override {}
-  double learning_rate(std::uint64_t) const override { return 0; }
-  std::vector<OptimizerState> state() override { return {}; }
 };
 
 }  // namespace
