@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <span>
+#include <sstream>
 
 #include "weft/base/error.h"
 #include "weft/launch/checkpoint_command.h"
@@ -18,6 +19,7 @@
 #include "weft/launch/plan_command.h"
 #include "weft/launch/train_command.h"
 #include "weft/launch/version.h"
+#include "weft/training/config/scalar.h"
 
 namespace weft {
 namespace {
@@ -52,6 +54,12 @@ class CommandLine {
   ConvertArguments convert_;
   CheckpointArguments checkpoint_;
 };
+
+/// A name of a file or folder must not be empty.
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) { return text.empty() ? std::string("the name is empty") : ""; }, "");
+}
 
 /// A flag of the command line and the key it stands for.
 struct KeyFlag {
@@ -96,6 +104,7 @@ constexpr KeyFlag kTrainFlags[] = {
 
 CommandLine::CommandLine() {
   app_.require_subcommand(1);
+  app_.option_defaults()->take_last();
   app_.footer(
       "weft COMMAND --help says more. Flags may be written with - or _ alike.\n"
       "Exit status: 0 all is well, 1 the command failed, 2 wrong usage or configuration, 128+n stopped by "
@@ -135,6 +144,21 @@ void CommandLine::add_train() {
 
 CLI::Range from_one() { return CLI::Range(1u, std::numeric_limits<std::uint32_t>::max()); }
 
+/// F, I, W and the latency of `--cost`.
+std::vector<double> parse_costs(const std::string& text) {
+  std::vector<double> costs;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    double& cost = costs.emplace_back();
+    if (parse_number(part, cost) != NumberProblem::none)
+      throw UsageError("--cost: '" + part + "' is not a number");
+  }
+  if (costs.size() != 4)
+    throw UsageError("--cost: " + std::to_string(costs.size()) +
+                     " numbers instead of 4; allowed: F,I,W,COMM");
+  return costs;
+}
+
 constexpr KeyFlag kPlanFlags[] = {
     {"--pipeline_parallel_schedule", "pipeline_parallel.schedule", "Schedule of the configured model"},
 };
@@ -159,12 +183,10 @@ void CommandLine::add_plan() {
   command
       ->add_option("--max-in-flight", plan_.max_in_flight, "Most pairs (stage, micro-batch) a rank may hold")
       ->check(from_one());
-  command
-      ->add_option("--cost", plan_.cost,
-                   "F,I,W,COMM: durations of forward, both backward halves, and a message, in any one unit; "
-                   "each 0, or 0.001 to 1e9; default 1,1,1,0")
-      ->delimiter(',')
-      ->expected(4);
+  command->add_option_function<std::string>(
+      "--cost", [this](const std::string& text) { plan_.cost = parse_costs(text); },
+      "F,I,W,COMM: durations of forward, both backward halves, and a message, in any one unit; "
+      "each 0, or 0.001 to 1e9; default 1,1,1,0");
   command
       ->add_option("--costs-from", plan_.costs_from,
                    "TRACE: the durations that a run of the same model measured (weft train --trace)")
@@ -195,7 +217,7 @@ void CommandLine::add_plan() {
 void CommandLine::add_check() {
   CLI::App* command = app_.add_subcommand(
       "check", "Says whether a schedule in a .csv file is complete, ordered and free of deadlock");
-  command->add_option("file", check_.file, "The .csv file")->required();
+  command->add_option("file", check_.file, "The .csv file")->required()->check(not_empty());
   command->add_option("--slots", check_.slots, "Also with so many pairs (stage, micro-batch) per rank")
       ->check(from_one());
   actions_[command] = [this] {
@@ -222,8 +244,11 @@ void CommandLine::add_convert() {
       ->required()
       ->check(CLI::IsMember({"hf-to-weft", "weft-to-hf"}));
   command->add_option("source", convert_.source, "A folder; of checkpoints: its newest valid one")
-      ->required();
-  command->add_option("target", convert_.target, "A folder that does not exist or is empty")->required();
+      ->required()
+      ->check(not_empty());
+  command->add_option("target", convert_.target, "A folder that does not exist or is empty")
+      ->required()
+      ->check(not_empty());
   actions_[command] = [this] {
     convert_weights(convert_);
     return 0;
@@ -238,7 +263,8 @@ void CommandLine::add_checkpoint() {
   command
       ->add_option("path", checkpoint_.paths,
                    "A checkpoint, or a folder of them: its newest valid one; two for diff")
-      ->required();
+      ->required()
+      ->check(not_empty());
   actions_[command] = [this] { return examine_checkpoint(checkpoint_); };
 }
 
@@ -284,6 +310,7 @@ int CommandLine::parse(std::vector<std::string> arguments) {
   }
   const bool is_command = !arguments.front().starts_with("-");
   if (is_command) check_command(arguments.front(), commands());
+  refuse_empty_values(arguments);
   spell_flags(arguments, long_flags(is_command ? *app_.get_subcommand(arguments.front()) : app_));
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {

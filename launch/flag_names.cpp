@@ -34,6 +34,19 @@ void spell_flags(std::vector<std::string>& arguments, std::span<const std::strin
   }
 }
 
+void refuse_empty_values(std::span<const std::string> arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& flag = arguments[i];
+    if (flag == "--") return;
+    if (!flag.starts_with("--")) continue;
+    const std::size_t equals = flag.find('=');
+    const bool none_behind =
+        equals == std::string::npos && i + 1 < arguments.size() && arguments[i + 1].empty();
+    if (none_behind || equals + 1 == flag.size())
+      throw UsageError(flag.substr(0, equals) + ": the value is empty");
+  }
+}
+
 void check_command(std::string_view name, std::span<const std::string> known) {
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   std::string all;

@@ -19,6 +19,10 @@ class UsageError : public Error {
 /// has in `known`. Throws UsageError, with the nearest known name, for one that is not there.
 void spell_flags(std::vector<std::string>& arguments, std::span<const std::string> known);
 
+/// Throws UsageError for a flag among `arguments` (up to a lone `--`) whose value is empty: nothing has an
+/// empty name, and a variable of a script that holds nothing must not mean something else.
+void refuse_empty_values(std::span<const std::string> arguments);
+
 /// The command among `known` that `name` is. Throws UsageError, with the nearest known name.
 void check_command(std::string_view name, std::span<const std::string> known);
 

@@ -7,9 +7,13 @@
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -59,6 +63,42 @@ Space main_memory() {
   space.free = available.empty() ? std::uint64_t{facts.freeram} * facts.mem_unit
                                  : std::strtoull(available.c_str(), nullptr, 10) * 1024;
   return space;
+}
+
+std::optional<std::uint64_t> group_memory_limit(const std::string& membership, const std::string& mount) {
+  std::optional<std::uint64_t> smallest;
+  const auto look_into = [&](const std::filesystem::path& folder, const char* name) {
+    std::uint64_t bytes = 0;
+    std::ifstream file(folder / name);
+    if (file >> bytes) smallest = std::min(smallest.value_or(bytes), bytes);  // it may say "max"
+  };
+  std::istringstream lines(membership);
+  for (std::string line; std::getline(lines, line);) {
+    // `0::/path` in the second version of control groups, `4:memory:/path` in the first
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
+    const bool unified = controllers == ",,";
+    if (!unified && controllers.find(",memory,") == std::string::npos) continue;
+    const std::filesystem::path root = unified ? mount : mount + "/memory";
+    const char* name = unified ? "memory.max" : "memory.limit_in_bytes";
+    look_into(root, name);
+    std::filesystem::path folder = root;
+    for (const auto& part : std::filesystem::path(line.substr(second + 1)).relative_path())
+      look_into(folder /= part, name);
+  }
+  return smallest;
+}
+
+std::uint64_t usable_memory() {
+  struct sysinfo facts {};
+  if (sysinfo(&facts) != 0) return std::numeric_limits<std::uint64_t>::max();
+  std::stringstream membership;
+  membership << std::ifstream("/proc/self/cgroup").rdbuf();
+  const std::uint64_t memory = std::uint64_t{facts.totalram} * facts.mem_unit;
+  const std::uint64_t limit = group_memory_limit(membership.str(), "/sys/fs/cgroup").value_or(memory);
+  return std::min(memory, limit) + std::uint64_t{facts.totalswap} * facts.mem_unit;
 }
 
 std::optional<Space> shared_memory() {

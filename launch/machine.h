@@ -19,6 +19,13 @@ struct Space {
 };
 /// Main memory; `free` is what could be had without swapping.
 [[nodiscard]] Space main_memory();
+/// The most that processes here can hold: main memory, or what the control group allows where that is less,
+/// and swap.
+[[nodiscard]] std::uint64_t usable_memory();
+/// The smallest limit of the control group that `membership` (as /proc/self/cgroup has it) names below
+/// `mount`, and of those around it; none without a limit.
+[[nodiscard]] std::optional<std::uint64_t> group_memory_limit(const std::string& membership,
+                                                              const std::string& mount);
 /// /dev/shm; none when it does not exist.
 [[nodiscard]] std::optional<Space> shared_memory();
 

@@ -10,9 +10,14 @@
 #include "weft/base/clock.h"
 #include "weft/base/error.h"
 #include "weft/base/log.h"
+#include "weft/launch/handed_config.h"
+#include "weft/launch/machine.h"
+#include "weft/launch/memory_check.h"
+#include "weft/launch/model_plan.h"
 #include "weft/launch/rank_variables.h"
 #include "weft/launch/supervisor.h"
 #include "weft/training/config/load.h"
+#include "weft/training/config/yaml_reader.h"
 #include "weft/training/configured_schedule.h"
 #include "weft/training/llama.h"
 #include "weft/training/log_level.h"
@@ -114,8 +119,11 @@ int train_in_threads(const LoadedConfig& loaded, const TrainArguments& arguments
   return told_to_stop == 0 ? 0 : 128 + told_to_stop;
 }
 
-int train_in_processes(const Schedule& schedule, const std::vector<std::string>& command_line) {
+int train_in_processes(const Schedule& schedule, const std::string& config_text,
+                       const std::vector<std::string>& command_line) {
+  const HandedConfig handed(config_text);
   Job job;
+  job.environment.push_back(handed.variable());
   job.program = "/proc/self/exe";
   job.arguments = command_line;
   job.ranks = schedule.ranks;
@@ -129,7 +137,10 @@ int train_in_processes(const Schedule& schedule, const std::vector<std::string>&
 }  // namespace
 
 int train(const TrainArguments& arguments, const std::vector<std::string>& command_line) {
-  const LoadedConfig loaded = load_config(arguments.config, arguments.overrides);
+  const std::optional<std::string> handed = handed_config();
+  const std::string text = handed ? *handed : read_config_file(arguments.config);
+  const LoadedConfig loaded =
+      parse_config(text, arguments.config, arguments.overrides, {arguments.run_dir, arguments.resume});
   const NanotronConfig& config = loaded.config;
   if (arguments.print_config) {
     fmt::print("{}", to_yaml(config));
@@ -138,14 +149,15 @@ int train(const TrainArguments& arguments, const std::vector<std::string>& comma
   log::start(log_level_of(config), "");
   const bool threads = config.pipeline_parallel.transport == TransportChoice::inproc;
   if (!threads && rank_environment()) return train_as_rank(loaded, arguments);
-  const Schedule schedule = configured_schedule(config);
+  const Schedule schedule = configured_schedule(config, loaded.sources);
   check_training(config, options_of(arguments, loaded));
+  check_memory(pipeline_of_model(config, schedule), usable_memory(), loaded.sources);
   for (const std::string& notice : loaded.notices) log::warning(notice);
   if (arguments.dry_run) {
     show_start(config, schedule, command_line);
     return 0;
   }
-  return threads ? train_in_threads(loaded, arguments) : train_in_processes(schedule, command_line);
+  return threads ? train_in_threads(loaded, arguments) : train_in_processes(schedule, text, command_line);
 }
 
 }  // namespace weft

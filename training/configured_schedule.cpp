@@ -31,14 +31,42 @@ std::string in_one_line(std::string_view text) {
   return line;
 }
 
+bool exists(const ScheduleRequest& request) {
+  try {
+    static_cast<void>(make_schedule(request));
+    return true;
+  } catch (const ScheduleError&) {
+    return false;
+  }
+}
+
+/// The key whose value leaves no schedule: the one without which, and without those that are looked at after
+/// it, there is one.
+std::string key_at_fault(ScheduleRequest request) {
+  const bool file = is_schedule_file(request.schedule);
+  request.max_in_flight = 0;
+  if (exists(request)) return "pipeline_parallel.max_in_flight";
+  if (file) {
+    request.chunks = 0;
+    if (exists(request)) return "pipeline_parallel.chunks";
+  }
+  request.microbatches = file ? 0 : 2 * request.ranks;  // enough for every schedule
+  if (exists(request)) return "tokens.batch_accumulation_per_replica";
+  request.ranks = 0;
+  if (file && exists(request)) return "parallelism.pp";
+  return "pipeline_parallel.schedule";
+}
+
 }  // namespace
 
 Schedule configured_schedule(const NanotronConfig& config, const ConfigSources& sources) {
+  check_chunks(config, sources);
+  const ScheduleRequest request = schedule_request(config);
   try {
-    return make_schedule(schedule_request(config));
+    return make_schedule(request);
   } catch (const ScheduleError& e) {
-    throw config_error(sources.find("pipeline_parallel.schedule"), "pipeline_parallel.schedule",
-                       in_one_line(e.what()));
+    const std::string key = key_at_fault(request);
+    throw config_error(sources.find(key), key, in_one_line(e.what()));
   }
 }
 

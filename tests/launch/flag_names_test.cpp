@@ -41,6 +41,22 @@ TEST(FlagNames, AreRefusedWithTheNearestOneWhenUnknown) {
   EXPECT_THAT(refusal("--completely-different"), HasSubstr("--completely-different"));
 }
 
+TEST(FlagNames, AreNamedWhenTheirValueIsEmpty) {
+  const auto refusal_of = [](const std::vector<std::string>& arguments) -> std::string {
+    try {
+      refuse_empty_values(arguments);
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal_of({"train", "--resume", ""}), "--resume: the value is empty");
+  EXPECT_EQ(refusal_of({"train", "--resume=", "x"}), "--resume: the value is empty");
+  EXPECT_EQ(refusal_of({"train", "--resume", "x", "--set=a=", "--set", "b=", "--dry-run"}), "accepted");
+  EXPECT_EQ(refusal_of({"launch", "--", "program", "--flag", "", "--other="}), "accepted");
+  EXPECT_EQ(refusal_of({}), "accepted");
+}
+
 TEST(CommandNames, AreRefusedWithTheNearestOneAndTheList) {
   const std::vector<std::string> commands{"train", "plan"};
   EXPECT_NO_THROW(check_command("plan", commands));

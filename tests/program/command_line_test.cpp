@@ -146,6 +146,90 @@ TEST_F(CommandLine, LetsTheLastOfFlagsAndSetWin) {
   EXPECT_THAT(weft(train + "--set tokens.train_steps=70_000").out, HasSubstr("train_steps: 70000"));
 }
 
+TEST_F(CommandLine, LetsTheLastOfOneFlagWin) {
+  const std::string train = "train --config none.yaml --config c.yaml --print-config ";
+  EXPECT_THAT(weft(train + "--transport inproc --transport ucx").out, HasSubstr("transport: ucx"));
+  EXPECT_THAT(weft(train + "--threads 3 --set pipeline_parallel.threads=2 --threads 1").out,
+              HasSubstr("threads: 1"));
+  EXPECT_THAT(weft(train + "--threads 3 --threads 1 --set pipeline_parallel.threads=2").out,
+              HasSubstr("threads: 2"));
+  EXPECT_THAT(weft(train + "--pipeline_parallel_schedule none --pipeline-parallel-schedule=zbv").out,
+              HasSubstr("schedule: zbv"));
+  const Outcome trained = weft(
+      "train --config c.yaml --transport inproc --run-dir never --run-dir r --trace /no/such/t.json --trace "
+      "t.json --resume latest --resume auto");
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  EXPECT_TRUE(exists("r/t.json"));
+  EXPECT_FALSE(exists("never"));
+  const Outcome plan = weft(
+      "plan --schedule zbv --schedule 1f1b --ranks 4 --ranks 2 --microbatches 9 --microbatches 3 --chunks 2 "
+      "--chunks 1 --max-in-flight 1 --max-in-flight 2 --cost 1,1 --cost 2,1,1,0 --cores 1 --cores 2 --format "
+      "svg --format csv");
+  EXPECT_EQ(plan.status, 0) << plan.err;
+  EXPECT_THAT(plan.out, StartsWith("0F0,0F1,0B0,0F2"));
+  EXPECT_THAT(weft("launch -n 3 --ranks 1 -- sh -c 'echo of $WORLD_SIZE'").out, HasSubstr("of 1\n"));
+}
+
+TEST_F(CommandLine, RefusesEmptyValues) {
+  for (const char* flag : {"--config", "--resume", "--run-dir", "--trace", "--transport", "--threads",
+                           "--pipeline_parallel_schedule", "--set"}) {
+    for (const char* value : {" ''", "= --dry-run"}) {
+      const Outcome outcome = weft(std::string("train --config c.yaml ") + flag + value);
+      EXPECT_EQ(outcome.status, 2) << flag << value;
+      EXPECT_EQ(outcome.err, std::string("weft: ") + flag + ": the value is empty\n") << flag << value;
+    }
+  }
+  for (const char* command : {"check ''", "checkpoint list ''", "convert hf-to-weft '' x",
+                              "convert weft-to-hf x ''", "plan --schedule '' --ranks 2 --microbatches 2"}) {
+    const Outcome outcome = weft(command);
+    EXPECT_EQ(outcome.status, 2) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("empty")) << command;
+  }
+  EXPECT_FALSE(exists("runs"));
+}
+
+TEST_F(CommandLine, GivesRanksTheConfigurationThatWasChecked) {
+  const std::string steps = " --set tokens.train_steps=1 ";
+  const Outcome from_pipe = weft("train --config /dev/stdin --run-dir p" + steps + "< c.yaml");
+  EXPECT_EQ(from_pipe.status, 0) << from_pipe.err;
+  const std::string feed = "cd " + path() + " && mkfifo pipe && (timeout 60 sh -c 'cat c.yaml >pipe' &)";
+  ASSERT_EQ(std::system(feed.c_str()), 0);
+  const Outcome from_fifo = weft("train --config pipe --run-dir q" + steps);
+  EXPECT_EQ(from_fifo.status, 0) << from_fifo.err;
+  EXPECT_EQ(text_of("p/result.json"), text_of("q/result.json"));
+  // A rank by itself, as a cluster starts it, reads the file.
+  const Outcome alone = weft("launch -n 2 -- " WEFT_PROGRAM " train --config c.yaml --run-dir s" + steps);
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  EXPECT_EQ(text_of("p/result.json"), text_of("s/result.json"));
+}
+
+TEST_F(CommandLine, TakesNamesOfAnyBytes) {
+  put("caf\xe9.txt", std::string(2000, 'b'));
+  const std::string train =
+      "train --config c.yaml --set data_stages.0.data.dataset.text_files='[\"caf\xe9.txt\"]' --set "
+      "general.project='r\xe9' --set data_stages.0.name='\xff\xfe' --set tokens.train_steps=2 ";
+  const Outcome saved = weft(train + "--run-dir 'o\xff'");
+  EXPECT_EQ(saved.status, 0) << saved.err;
+  EXPECT_TRUE(exists("o\xff/checkpoints/step-00000002/manifest.json"));
+  const Outcome resumed =
+      weft("train --config 'o\xff/config.yaml' --run-dir 'o\xff' --resume latest --set tokens.train_steps=3");
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("resuming after step 2"));
+}
+
+TEST_F(CommandLine, RefusesWhatThisMachineCannotHold) {
+  for (const char* transport : {"ucx", "inproc"}) {
+    const Outcome outcome =
+        weft(std::string("train --config c.yaml --run-dir r --set model.model_config.hidden_size=1_048_576 "
+                         "--set model.model_config.intermediate_size=1_048_576 --transport ") +
+             transport);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, ContainsRegex("^c.yaml:[0-9]+:[0-9]+: model.model_config: rank [01] alone takes "
+                                           "[0-9]+ bytes, .*; allowed: .*\n$"));
+    EXPECT_FALSE(exists("r"));
+  }
+}
+
 TEST_F(CommandLine, RefusesAConfigurationInOneLineBeforeAnythingStarts) {
   std::string text = text_of("c.yaml");
   put("u.yaml", text.insert(text.find("sequence_length"), "train_stepz: 3, "));
@@ -157,6 +241,9 @@ TEST_F(CommandLine, RefusesAConfigurationInOneLineBeforeAnythingStarts) {
       {"--config c.yaml --set parallelism.pp=64", "parallelism.pp"},
       {"--config c.yaml --set data_stages.0.data.dataset.text_files=[none*]", "none"},
       {"--config c.yaml --threads many", "threads"},
+      {"--config c.yaml --set pipeline_parallel.chunks=2", "^--set:1:26: pipeline_parallel.chunks: "},
+      {"--config c.yaml --set pipeline_parallel.max_in_flight=1",
+       "^--set:1:33: pipeline_parallel.max_in_flight: "},
   };
   for (const auto& [arguments, words] : cases) {
     const Outcome outcome = weft(std::string("train --run-dir r ") + arguments);

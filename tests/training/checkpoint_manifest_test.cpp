@@ -61,6 +61,14 @@ TEST(CheckpointManifest, KeepsEveryField) {
   EXPECT_NE(parse_manifest(to_json(other), "m"), example());
 }
 
+TEST(CheckpointManifest, KeepsNamesOfStagesThatAreNotUtf8) {
+  auto strange = example();
+  strange.position.data[0].stage = "caf\xe9";
+  EXPECT_EQ(parse_manifest(to_json(strange), "m"), strange);
+  EXPECT_THAT(problem_of(changed([](auto& t) { t["data"][0]["stage_base64"] = "*"; })),
+              HasSubstr("data[0].stage_base64 is not base64"));
+}
+
 TEST(CheckpointManifest, NeedsEveryField) {
   const auto tree = nlohmann::json::parse(to_json(example()));
   for (const auto& [key, value] : tree.items()) {

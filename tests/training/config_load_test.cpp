@@ -1,5 +1,6 @@
 // From text and overrides to a checked configuration.
 #include "config_text.h"
+#include "weft/scheduling/text_table.h"
 #include "weft/training/config/checks.h"
 #include "weft/training/config/schedule_key.h"
 #include "weft/training/config/yaml_reader.h"
@@ -47,6 +48,8 @@ TEST(ConfigLoad, WritesWhatReadsBackToTheSameConfiguration) {
       {"optimizer.learning_rate_scheduler={learning_rate: 0.1, lr_decay_style: 1-sqrt, lr_decay_steps: 3, "
        "lr_decay_starting_step: 4, min_decay_lr: 1e-7, lr_warmup_steps: 2, lr_warmup_style: constant}"},
       {"optimizer.weight_decay_exclude_named_params=['.*norm.*', 'a\\.b']"},
+      {"tokens.limit_val_batches=0"},
+      {"tokens.limit_val_batches=3", "tokens.val_check_interval=2"},
       {"model.model_config.rope_scaling={rope_type: llama3, factor: 8}",
        "model.model_config.attention_bias=true", "model.model_config.head_dim=32",
        "model.make_vocab_size_divisible_by=128"},
@@ -58,6 +61,21 @@ TEST(ConfigLoad, WritesWhatReadsBackToTheSameConfiguration) {
     EXPECT_EQ(to_yaml(parse_config(text, "again", {}).config), text);
     check_config(config);
   }
+}
+
+TEST(ConfigLoad, KeepsBytesThatAreNotUtf8InYamlThatIs) {
+  const NanotronConfig config =
+      load_with({"general.project=r\xe9", "general.run=\xff\xfe", "data_stages.0.name=\xc3",
+                 "checkpoints.checkpoints_path=c\xe9", "optimizer.weight_decay_exclude_named_params=[\xe9]",
+                 "data_stages.0.data.dataset={text_files: [caf\xe9.txt, caf\u00e9.txt]}"})
+          .config;
+  EXPECT_EQ(config.general.run, "\xff\xfe");
+  const auto& files = std::get<TextFilesConfig>(config.data_stages[0].data.dataset).text_files;
+  EXPECT_THAT(files, ElementsAre("caf\xe9.txt", "caf\xc3\xa9.txt"));
+  const std::string text = to_yaml(config);
+  EXPECT_EQ(to_utf8(text), text);
+  EXPECT_THAT(text, HasSubstr("caf\u00e9.txt")) << "text stays readable";
+  EXPECT_EQ(parse_config(text, "again", {}).config, config) << text;
 }
 
 TEST(ConfigLoad, TakesNullForTheDefault) {
@@ -146,7 +164,31 @@ TEST(ConfigErrors, RefuseWhatCannotBeHonoured) {
       {"tokens=null", "tokens: is missing"},
       {"general.run=true", "general.run: the truth value true where a string is expected"},
       {"general.run=../x", "general.run: '../x' cannot name a folder"},
-      {"general.seed=-1", "general.seed: '-1' is out of range"},
+      {"general.run=12",
+       "general.run: the number '12' where a string is expected; allowed: a string, in quotes"},
+      {"general.run=1e999", "general.run: the number '1e999' where a string is expected"},
+      {"general.run=\"a\\0b\"", "general.run: 'a\\x00b' holds a zero byte"},
+      {"data_stages.0.data.dataset={text_files: [a, 3]}",
+       "--set:1:45: data_stages.0.data.dataset.text_files.1: the number '3' where a string is expected"},
+      {"data_stages.0.data.dataset={text_files: ['']}", "text_files.0: '' names no file or folder"},
+      {"data_stages.0.data.dataset={text_files: [a], validation_files: ['']}",
+       "validation_files.0: '' names no file or folder"},
+      {"data_stages.0.data.dataset={token_file: ''}", "token_file: '' names no file or folder"},
+      {"data_stages.0.data.dataset={dataset_folder: [a, '']}",
+       "dataset_folder.1: '' names no file or folder"},
+      {"checkpoints.checkpoints_path=''", "checkpoints_path: '' names no file or folder"},
+      {"checkpoints.resume_checkpoint_path=''", "resume_checkpoint_path: '' names no file or folder"},
+      {"model.init_method={path: ''}", "model.init_method.path: '' names no file or folder"},
+      {"general.seed=-1",
+       "general.seed: '-1' is out of range; allowed: an integer from 0 to 9223372036854775807"},
+      {"optimizer.weight_decay=1e999", "'1e999' is out of range; allowed: a number from 0 to 1.797"},
+      {"tokens={sequence_length: 16, train_steps: 1, micro_batch_size: 1, batch_accumulation_per_replica: 4, "
+       "val_check_interval: 2, limit_val_batches: 0}",
+       "tokens.limit_val_batches: 0 with a val_check_interval asks for evaluations of nothing; allowed: "
+       "null"},
+      {"model.model_config={vocab_size: 256, hidden_size: 1_048_576, intermediate_size: 1_048_576, "
+       "num_attention_heads: 4, num_hidden_layers: 32768}",
+       "model.model_config: the model would have more than 2^50 parameters"},
       {"parallelism.pp=64",
        "parallelism.pp: 64 ranks make 64 stages, more than the 4 layers of the model; allowed: 1 to 4"},
       {"parallelism.pp=0", "parallelism.pp: '0' is out of range"},
@@ -237,6 +279,25 @@ TEST(ConfigErrors, RefuseWhatCannotBeHonoured) {
   }
 }
 
+/// The text after "allowed: ".
+std::string allowed_in(const std::string& error) {
+  const std::size_t at = error.rfind("allowed: ");
+  return at == std::string::npos ? std::string() : error.substr(at + 9);
+}
+
+TEST(ConfigErrors, ShowBothEndsOfARangeThatAnIntegerIsBeyond) {
+  for (const std::string& path : all_paths()) {
+    for (const std::string number : {"9223372036854775808", "-9223372036854775809"}) {
+      const std::string error =
+          error_of({"data_stages.0.data.dataset={text_files: [x]}", path + "=" + number});
+      if (error.find("out of range") == std::string::npos || error.find("a number ") != std::string::npos)
+        continue;
+      EXPECT_THAT(allowed_in(error), ::testing::MatchesRegex("(an integer from [-0-9]+ to [0-9]+|1)"))
+          << error;
+    }
+  }
+}
+
 TEST(ConfigErrors, RefuseTextForATooSmallVocabularyOrAnotherTokenizer) {
   const std::string text_files = "data_stages.0.data.dataset={text_files: x}";
   EXPECT_THAT(error_of({text_files, "model.model_config.vocab_size=255"}),
@@ -244,6 +305,13 @@ TEST(ConfigErrors, RefuseTextForATooSmallVocabularyOrAnotherTokenizer) {
   EXPECT_THAT(error_of({text_files, "tokenizer.tokenizer_name_or_path=gpt2"}),
               HasSubstr("tokenizer.tokenizer_name_or_path: 'gpt2' is not supported"));
   EXPECT_EQ(error_of({"model.model_config.vocab_size=100", "tokenizer.tokenizer_name_or_path=gpt2"}), "");
+}
+
+TEST(ConfigErrors, RefuseMoreActivationsThanAnyMachineHolds) {
+  EXPECT_THAT(
+      error_of({"tokens.micro_batch_size=1_048_576", "tokens.sequence_length=255",
+                "model.model_config.intermediate_size=1_048_576", "model.model_config.num_hidden_layers=8"}),
+      HasSubstr("--set:1:25: tokens.micro_batch_size: a micro-batch's activations would be more than"));
 }
 
 TEST(ConfigErrors, NameTheBlockAroundAKeyThatIsADefault) {

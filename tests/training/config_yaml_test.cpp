@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "weft/scheduling/text_table.h"
 #include "weft/training/config/scalar.h"
 #include "weft/training/config/yaml_reader.h"
 #include "weft/training/config/yaml_writer.h"
@@ -127,6 +128,25 @@ TEST(YamlTree, KeepsBytesThatAreNotUtf8) {
   EXPECT_EQ(root.find("b")->text, "\xe9");
 }
 
+TEST(YamlTree, ReadsBinaryScalars) {
+  const Node root = parse("a: !!binary Y2Fm6Q==\nb: !!binary |\n  //\n  4=\nc: !!binary ''\n");
+  EXPECT_EQ(root.find("a")->text, "caf\xe9");
+  EXPECT_EQ(root.find("b")->text, "\xff\xfe");
+  EXPECT_EQ(root.find("c")->text, "");
+  EXPECT_FALSE(root.find("c")->is_null());
+  for (const std::string wrong : {"x", "a===", "=aaa", "aa=a", "====", "YWJj*", "YWJjé==="})
+    EXPECT_THAT(error_of("a: !!binary \"" + wrong + "\""),
+                HasSubstr("f:1:4: a: '" + wrong + "' is not base64"));
+}
+
+TEST(YamlTree, ReadsAStartThatLooksLikeUtf16AsItIs) {
+  for (const std::string start : {"\xff\xfe", "\xfe\xff", "\xff", "\xfe"}) {
+    EXPECT_EQ(parse(start).text, start);
+    EXPECT_EQ(parse(start + "bc d").text, start + "bc d");
+  }
+  EXPECT_EQ(error_of("\xff: 1\nb: [\n"), error_of("x: 1\nb: [\n")) << "places are the same";
+}
+
 TEST(YamlTree, CountsColumnsOfASetArgumentFromItsStart) {
   try {
     (void)parse_yaml("[1, {a: 1, a: 2}]", {"--set", 1, 10, 1});
@@ -154,6 +174,10 @@ TEST(YamlWriter, ReadsBackTheSameStrings) {
                                   std::string("quote\" back\\slash"),
                                   std::string("line\nend"),
                                   std::string("caf\xe9"),
+                                  std::string("\xff\xfe"),
+                                  std::string("\xed\xa0\x80"),
+                                  std::string("\xc0\x80"),
+                                  std::string("caf\xc3\xa9"),
                                   std::string("*.u8"),
                                   std::string("/usr/*.u8"),
                                   std::string("{a}"),
@@ -168,7 +192,9 @@ TEST(YamlWriter, ReadsBackTheSameStrings) {
     Node list = Node::list();
     list.children = {Node::scalar(text, false), Node::scalar("x", false)};
     root.add("list", list);
-    const Node back = parse(write_yaml(root));
+    const std::string written = write_yaml(root);
+    EXPECT_EQ(to_utf8(written), written);
+    const Node back = parse(written);
     EXPECT_EQ(back.find("key")->text, text);
     EXPECT_EQ(back.find("list")->children.at(0).text, text);
     EXPECT_FALSE(back.find("key")->is_null()) << text;
@@ -185,6 +211,12 @@ TEST(ConfigFile, IsRefusedAboveOneMebibyteAndWhenItCannotBeRead) {
   EXPECT_THROW((void)read_config_file("no such file"), ConfigError);
   EXPECT_THROW((void)read_config_file("/"), ConfigError);
   EXPECT_THROW((void)read_config_file("/dev/zero"), ConfigError);
+  try {
+    (void)read_config_file("");
+    FAIL();
+  } catch (const ConfigError& e) {
+    EXPECT_STREQ(e.what(), "'' names no configuration file");
+  }
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ TEST(Nanoset, IsFoundByItsFolders) {
   EXPECT_EQ(tokens[16], 257);
   const LoadedConfig small = load_with({dataset});
   EXPECT_THAT(error_of([&] { check_training_data(small.config, small.sources); }),
-              HasSubstr("data_stages.0.data.dataset: "));
+              HasSubstr("data_stages.0.data.dataset.dataset_folder.0: "));
   EXPECT_THAT(
       testing::error_of({dataset, "data_stages.0.data.dataset.vocab_size=7"}),
       HasSubstr("dataset.vocab_size: 7 differs from model.model_config.vocab_size 256; allowed: null, 256"));

@@ -267,15 +267,66 @@ TEST(TrainingData, ThatCannotServeTheStepsIsAConfigurationError) {
     return error_of([&] { check_training_data(loaded.config, loaded.sources); });
   };
   EXPECT_THAT(opened("{token_file: " + tokens + "}"),
-              AllOf(StartsWith("--set:1:28: data_stages.0.data.dataset: holds 79 samples"),
+              AllOf(StartsWith("--set:1:41: data_stages.0.data.dataset.token_file: holds 79 samples"),
                     HasSubstr("need 80"), HasSubstr("allowed: at most 9 steps")));
-  EXPECT_THAT(
-      opened("{text_files: [" + folder.path("no-such*") + "]}"),
-      AllOf(StartsWith("--set:1:28: data_stages.0.data.dataset: "), HasSubstr("no-such* matches no file")));
+  EXPECT_THAT(opened("{text_files: [" + folder.path("no-such*") + "]}"),
+              AllOf(StartsWith("--set:1:42: data_stages.0.data.dataset.text_files.0: "),
+                    HasSubstr("no-such* matches no file")));
   std::string outside = little_endian(std::vector<std::uint32_t>(80 * 17, 1), 2);
   outside[2 * 1300 + 1] = 2;
   EXPECT_THAT(opened("{token_file: " + folder.write("outside", outside) + "}"),
               HasSubstr("outside holds token 513 at offset 2600, outside the vocabulary of 256"));
+}
+
+TEST(TrainingData, NamesTheItemOfAListThatIsAtFault) {
+  const ScratchFolder folder;
+  const std::string good = folder.write("good", std::string(5000, 'a'));
+  const std::string empty = folder.write("void", "");
+  const auto refused = [&](const std::string& dataset, const std::string& more = "tokens.train_steps=1") {
+    const LoadedConfig loaded = load_with({"data_stages.0.data.dataset=" + dataset, more});
+    const std::string error = error_of([&] { check_training_data(loaded.config, loaded.sources); });
+    const std::string path = "data_stages.0.data.dataset.";
+    const std::size_t at = error.find(path);
+    return at == std::string::npos ? error : error.substr(at + path.size());
+  };
+  const std::string evaluate = "tokens.val_check_interval=1";
+  EXPECT_THAT(refused("{text_files: [" + good + ", none]}"),
+              StartsWith("text_files.1: none cannot be opened"));
+  EXPECT_THAT(refused("{text_files: [" + good + ", " + empty + "]}"), StartsWith("text_files.1: "));
+  EXPECT_THAT(refused("{text_files: [" + folder.path("v*") + "]}"), HasSubstr("void is empty"));
+  EXPECT_THAT(refused("{text_files: " + folder.path("n*") + "}"), StartsWith("text_files.0: "));
+  EXPECT_THAT(refused("{text_files: " + folder.write("short", "abc") + "}"), StartsWith("text_files: "));
+  EXPECT_THAT(refused("{text_files: " + good + ", validation_files: [" + good + ", none]}", evaluate),
+              StartsWith("validation_files.1: none cannot be opened"));
+  EXPECT_THAT(refused("{text_files: " + good + ", validation_files: " + folder.path("short") + "}", evaluate),
+              StartsWith("validation_files: "));
+  EXPECT_THAT(refused("{text_files: " + folder.write("few", std::string(17 * 20, 'a')) + "}", evaluate),
+              StartsWith("text_files: 1 samples are held out for evaluation, one batch needs 8"));
+  EXPECT_THAT(refused("{token_file: none}"), StartsWith("token_file: none cannot be opened"));
+  EXPECT_THAT(refused("{token_file: " + token_file_of(folder, "tokens", 80, 0) + "}", evaluate),
+              StartsWith("--set:1:27: tokens.val_check_interval: nothing can be held out for evaluation"));
+  const std::string one = little_endian(std::vector<std::uint32_t>(80 * 17, 1), 2);
+  folder.write("a/x.ds", one);
+  folder.write("b/x.ds", little_endian(std::vector<std::uint32_t>(80 * 17, 500), 2));
+  const auto folders = [&](const std::string& second) {
+    return refused("{dataset_folder: [" + folder.path("a") + ", " + folder.path(second) +
+                   "], token_size_in_bytes: 2}");
+  };
+  EXPECT_THAT(folders("none"), StartsWith("dataset_folder.1: "));
+  EXPECT_THAT(folders("b"), AllOf(StartsWith("dataset_folder.1: "), HasSubstr("outside the vocabulary")));
+  EXPECT_EQ(folders("a"), "");
+}
+
+TEST(TrainingData, EvaluatesAllThatIsHeldOutOrTheBatchesThatWereAskedFor) {
+  const ScratchFolder folder;
+  const std::string text =
+      "data_stages.0.data.dataset={text_files: " + folder.write("t", std::string(17 * 640, 'a')) + "}";
+  const auto batches = [&](const std::string& limit) {
+    return TrainingData(load_with({text, "tokens.val_check_interval=1", limit}).config).validation_batches(1);
+  };
+  EXPECT_EQ(batches("tokens.limit_val_batches=null"), 4U);  // 5 % of 640 samples in batches of 8
+  EXPECT_EQ(batches("tokens.limit_val_batches=3"), 3U);
+  EXPECT_EQ(batches("tokens.limit_val_batches=100"), 4U);
 }
 
 TEST(TokenBatches, CutSamplesIntoInputsAndShiftedTargets) {

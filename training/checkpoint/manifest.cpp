@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "weft/base/error.h"
 #include "weft/model/weights/json_input.h"
+#include "weft/scheduling/text_table.h"
+#include "weft/training/config/binary_scalar.h"
 
 namespace weft {
 namespace {
@@ -52,6 +55,14 @@ class Fields {
     if (!right) fail(key, "is not a SHA-256");
     return value;
   }
+  /// The text of `key`, or what `key` + "_base64" holds.
+  [[nodiscard]] std::string bytes(const std::string& key) const {
+    const std::string coded = key + "_base64";
+    if (!object_.contains(coded)) return text(key.c_str());
+    const std::optional<std::string> value = from_base64(text(coded.c_str()));
+    if (!value) fail(coded.c_str(), "is not base64");
+    return *value;
+  }
   [[nodiscard]] Fields object(const char* key) const { return {at(key), file_, inner(key)}; }
   [[nodiscard]] std::vector<Fields> objects(const char* key) const {
     const json& value = at(key);
@@ -79,10 +90,12 @@ class Fields {
 
 json data_json(const std::vector<DataPosition>& data) {
   json list = json::array();
-  for (const auto& stage : data)
-    list.push_back({{"stage", stage.stage},
+  for (const auto& stage : data) {
+    const bool text = to_utf8(stage.stage) == stage.stage;
+    list.push_back({{text ? "stage" : "stage_base64", text ? stage.stage : to_base64(stage.stage)},
                     {"consumed_samples", stage.consumed_samples},
                     {"fingerprint", stage.fingerprint}});
+  }
   return list;
 }
 
@@ -158,7 +171,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file_name) {
   position.consumed_tokens = fields.number("consumed_tokens");
   for (const Fields& stage : fields.objects("data"))
     position.data.push_back(
-        {stage.text("stage"), stage.number("consumed_samples"), stage.text("fingerprint")});
+        {stage.bytes("stage"), stage.number("consumed_samples"), stage.text("fingerprint")});
   position.optimizer = fields.text("optimizer");
   position.learning_rate = fields.real("learning_rate");
   position.seed = fields.signed_number("seed");

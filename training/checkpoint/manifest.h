@@ -56,8 +56,8 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-/// The text of manifest.json. It holds a checksum of itself. Throws CheckpointError when a text in it is not
-/// UTF-8.
+/// The text of manifest.json. It holds a checksum of itself. Names of data stages may be any bytes (they come
+/// as base64 then); throws CheckpointError when another text in it is not UTF-8.
 [[nodiscard]] std::string to_json(const Manifest& manifest);
 
 /// Throws CheckpointError that begins with `file_name`: no JSON, wrong checksum, a missing or wrong field, a

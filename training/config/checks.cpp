@@ -14,6 +14,7 @@ namespace weft {
 namespace {
 
 constexpr std::int64_t largest_dimension = 1 << 28;  // of a matrix, as the model checks it too
+constexpr double most_numbers = 0x1p50;              // in all, so that sums of their bytes fit 64 bits
 
 /// Throws errors that name a key and its place.
 class Checker {
@@ -38,6 +39,7 @@ class Checker {
   void schedule() const {
     const std::string path = "pipeline_parallel.schedule";
     check_schedule_name(config_.pipeline_parallel.schedule, sources_.find(path), path);
+    check_chunks(config_, sources_);
     constexpr std::int64_t most_stages = 65535;  // a stage number has 16 bits in messages
     const std::int64_t stages = config_.parallelism.pp * stages_per_rank(config_);
     if (stages > most_stages) {
@@ -79,10 +81,30 @@ class Checker {
     }
   }
 
+  void size() const {
+    const ModelConfig& model = config_.model.model_config;
+    const auto hidden = static_cast<double>(model.hidden_size);
+    const auto heads =
+        static_cast<double>((model.num_attention_heads + model.key_value_heads()) * model.head_size());
+    const auto wide = static_cast<double>(model.intermediate_size);
+    const auto layers = static_cast<double>(model.num_hidden_layers);
+    const auto vocabulary = static_cast<double>(config_.model.padded_vocab_size());
+    const double weights = hidden * (layers * (2 * heads + 3 * wide) + 2 * vocabulary);
+    if (weights > most_numbers) fail("model.model_config", "the model would have more than 2^50 parameters");
+    const auto tokens = static_cast<double>(config_.tokens.micro_batch_size * config_.tokens.sequence_length);
+    const double activations = tokens * (layers * (hidden + heads + wide) + vocabulary);
+    if (activations > most_numbers)
+      fail("tokens.micro_batch_size", "a micro-batch's activations would be more than 2^50 numbers");
+  }
+
   void tokens() const {
     const TokensConfig& tokens = config_.tokens;
     if (tokens.micro_batch_size * tokens.sequence_length >= largest_dimension) {
       fail("tokens.micro_batch_size", "a micro-batch would hold 2^28 tokens or more");
+    }
+    if (tokens.val_check_interval > 0 && tokens.limit_val_batches == 0) {
+      fail("tokens.limit_val_batches", "0 with a val_check_interval asks for evaluations of nothing",
+           "null for all held-out data, 1 or more; or val_check_interval -1");
     }
   }
 
@@ -185,6 +207,7 @@ void check_together(const NanotronConfig& config, const ConfigSources& sources) 
   check.model();
   check.schedule();
   check.tokens();
+  check.size();
   check.data_stages();
   check.optimizer();
 }

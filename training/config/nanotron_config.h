@@ -115,8 +115,9 @@ struct TokensConfig {
   std::int64_t train_steps = 0;
   std::int64_t micro_batch_size = 0;                ///< samples per micro-batch
   std::int64_t batch_accumulation_per_replica = 0;  ///< micro-batches per step, m
-  std::int64_t val_check_interval = -1;             ///< steps between evaluations, -1 = none
-  std::int64_t limit_val_batches = 0;
+  std::int64_t val_check_interval = -1;             ///< steps between evaluations, -1 or 0 = none
+  std::optional<std::int64_t>
+      limit_val_batches;  ///< most batches (of a step's size) of an evaluation; none = all held-out data
   bool operator==(const TokensConfig&) const = default;
 
   [[nodiscard]] std::int64_t samples_per_step() const noexcept {

@@ -1,5 +1,7 @@
 #include "weft/training/config/schedule_key.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <fstream>
 
@@ -80,6 +82,19 @@ std::int64_t stages_per_rank(const NanotronConfig& config) {
   if (config.pipeline_parallel.chunks) return *config.pipeline_parallel.chunks;
   const ScheduleInfo* info = find_schedule(config.pipeline_parallel.schedule);
   return info == nullptr ? 0 : info->default_chunks;
+}
+
+void check_chunks(const NanotronConfig& config, const ConfigSources& sources) {
+  const ScheduleInfo* info = find_schedule(config.pipeline_parallel.schedule);
+  const auto chunks = stages_per_rank(config);
+  if (info == nullptr || (chunks >= info->min_chunks && chunks <= info->max_chunks)) return;
+  const std::string key = "pipeline_parallel.chunks";
+  const bool one = info->min_chunks == info->max_chunks;
+  throw config_error(
+      sources.find(key), key,
+      fmt::format("{} needs {} {} stage{} per rank, not {}", info->name, one ? "exactly" : "at least",
+                  info->min_chunks, info->min_chunks == 1 ? "" : "s", chunks),
+      fmt::format("auto, {}{}", info->min_chunks, one ? "" : " or more"));
 }
 
 }  // namespace weft

@@ -22,4 +22,7 @@ void check_schedule_name(const std::string& schedule, const Source& source, cons
 /// name has been checked.
 [[nodiscard]] std::int64_t stages_per_rank(const NanotronConfig& config);
 
+/// Throws ConfigError when the schedule does not run with so many stages per rank.
+void check_chunks(const NanotronConfig& config, const ConfigSources& sources);
+
 }  // namespace weft

@@ -95,7 +95,7 @@ Table tokens(TokensConfig& c) {
       {"batch_accumulation_per_replica", integer(c.batch_accumulation_per_replica, {1, most_samples}),
        required},
       {"val_check_interval", integer(c.val_check_interval, {-1, most_steps})},
-      {"limit_val_batches", integer(c.limit_val_batches, {0, most_steps})},
+      {"limit_val_batches", optional_integer(c.limit_val_batches, {0, most_steps})},
       {"limit_test_batches", without_effect(Kind::integer)},
   };
 }
@@ -151,12 +151,12 @@ Table logging(LoggingConfig& c) {
 
 Table checkpoints(CheckpointsConfig& c) {
   return {
-      {"checkpoints_path", text(c.checkpoints_path)},
+      {"checkpoints_path", path(c.checkpoints_path)},
       {"checkpoint_interval", optional_integer(c.checkpoint_interval, {1, most_steps})},
       {"save_initial_state", boolean(c.save_initial_state)},
       {"save_final_state", boolean(c.save_final_state)},
       {"keep_last", optional_integer(c.keep_last, {1, most_steps})},
-      {"resume_checkpoint_path", optional_text(c.resume_checkpoint_path)},
+      {"resume_checkpoint_path", optional_path(c.resume_checkpoint_path)},
       {"load_lr_scheduler", boolean(c.load_lr_scheduler)},
       {"load_optimizer", boolean(c.load_optimizer)},
       {"checkpoints_path_is_shared_file_system", without_effect(Kind::boolean)},

@@ -16,15 +16,15 @@ constexpr std::int64_t largest_integer = std::numeric_limits<std::int64_t>::max(
 // Each alternative's first key names it.
 Table alternative(TextFilesConfig& c) {
   return {
-      {"text_files", texts(c.text_files), required},
-      {"validation_files", texts(c.validation_files)},
+      {"text_files", paths(c.text_files), required},
+      {"validation_files", paths(c.validation_files)},
       {"shuffle", boolean(c.shuffle)},
   };
 }
 
 Table alternative(TokenFileConfig& c) {
   return {
-      {"token_file", text(c.token_file), required},
+      {"token_file", path(c.token_file), required},
       {"token_size_in_bytes", integer(c.token_size_in_bytes, {2, 4})},
       {"shuffle", boolean(c.shuffle)},
   };
@@ -32,7 +32,7 @@ Table alternative(TokenFileConfig& c) {
 
 Table alternative(NanosetConfig& c) {
   return {
-      {"dataset_folder", texts(c.dataset_folder), required},
+      {"dataset_folder", paths(c.dataset_folder), required},
       {"dataset_weights", numbers(c.dataset_weights, {.least = 0, .with_least = false})},
       {"token_size_in_bytes", optional_integer(c.token_size_in_bytes, {2, 4})},
       {"vocab_size", optional_integer(c.vocab_size, {1, most_tokens})},

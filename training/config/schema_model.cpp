@@ -73,7 +73,7 @@ Table init_method(InitMethodConfig& c) {
       {"std", optional_number(c.std, {})},
       {"scaling_method",
        choice(c.scaling_method, {{"NUM_LAYERS", InitScaling::num_layers}, {"NONE", InitScaling::none}})},
-      {"path", optional_text(c.path)},
+      {"path", optional_path(c.path)},
       {"use_mup", not_supported("spectral muP", {"false"})},
   };
 }

@@ -17,11 +17,6 @@ namespace {
 }
 
 std::string range_text(IntegerRange range) {
-  if (range.most == std::numeric_limits<std::int64_t>::max()) {
-    return range.least == std::numeric_limits<std::int64_t>::min()
-               ? std::string("an integer")
-               : fmt::format("an integer from {}", range.least);
-  }
   return range.least == range.most ? fmt::format("{}", range.least)
                                    : fmt::format("an integer from {} to {}", range.least, range.most);
 }
@@ -33,20 +28,37 @@ std::string range_text(NumberRange range) {
   return text;
 }
 
+std::string double_range_text(NumberRange range) {
+  range.most = std::min(range.most, std::numeric_limits<double>::max());
+  return range_text(range);
+}
+
 bool read_boolean(const Node& node, const std::string& path) {
   const auto value = node.kind == Node::Kind::scalar && node.plain ? parse_boolean(node.text) : std::nullopt;
   if (!value) wrong_type(node, path, "true or false");
   return *value;
 }
 
-std::vector<std::string> read_texts(const Node& node, const std::string& path) {
-  if (node.kind == Node::Kind::scalar) return {read_text(node, path)};
+using ReadText = std::string (*)(const Node& node, const std::string& path);
+
+std::vector<std::string> read_texts(const Node& node, const std::string& path, ReadText read,
+                                    Reading& reading) {
+  if (node.kind == Node::Kind::scalar) return {read(node, path)};
   if (node.kind != Node::Kind::list) wrong_type(node, path, "a list of strings");
   std::vector<std::string> result;
   for (std::size_t i = 0; i < node.children.size(); ++i) {
-    result.push_back(read_text(node.children[i], join(path, std::to_string(i))));
+    const std::string item_path = join(path, std::to_string(i));
+    reading.sources.add(item_path, node.children[i].source);
+    result.push_back(read(node.children[i], item_path));
   }
   return result;
+}
+
+/// The name of a file or folder.
+std::string read_path(const Node& node, const std::string& path) {
+  const std::string name = read_text(node, path);
+  if (name.empty()) throw config_error(node.source, path, "'' names no file or folder");
+  return name;
 }
 
 /// A value of type T that is null when there is none.
@@ -59,6 +71,17 @@ Value optional_value(std::optional<T>& target, Read read, Write write) {
 Node write_integer(std::int64_t value) { return Node::scalar(std::to_string(value)); }
 Node write_number(double value) { return Node::scalar(format_number(value)); }
 Node write_text(const std::string& value) { return Node::scalar(value, false); }
+
+Value list_of_texts(std::vector<std::string>& target, ReadText read) {
+  return {[&target, read](const Node& node, const std::string& path, Reading& reading) {
+            target = read_texts(node, path, read, reading);
+          },
+          [&target] {
+            Node node = Node::list();
+            for (const std::string& item : target) node.children.push_back(write_text(item));
+            return node;
+          }};
+}
 
 [[noreturn]] void unknown_key(const Node& node, std::size_t i, const std::string& path, const Table& table) {
   std::vector<std::string_view> names;
@@ -97,18 +120,25 @@ double read_number(const Node& node, const std::string& path, NumberRange range)
   const bool scalar = node.kind == Node::Kind::scalar && node.plain;
   const NumberProblem problem = scalar ? parse_number(node.text, value) : NumberProblem::not_a_number;
   if (problem == NumberProblem::not_a_number) wrong_type(node, path, range_text(range));
+  if (problem == NumberProblem::out_of_range)
+    throw config_error(node.source, path, quoted(node.text) + " is out of range", double_range_text(range));
   const bool too_small = range.with_least ? value < range.least : value <= range.least;
   const bool too_large = range.with_most ? value > range.most : value >= range.most;
-  if (problem == NumberProblem::out_of_range || too_small || too_large) {
+  if (too_small || too_large) {
     throw config_error(node.source, path, quoted(node.text) + " is out of range", range_text(range));
   }
   return value;
 }
 
 std::string read_text(const Node& node, const std::string& path) {
-  const bool is_text =
-      node.kind == Node::Kind::scalar && !node.is_null() && !(node.plain && parse_boolean(node.text));
-  if (!is_text) wrong_type(node, path, "a string");
+  if (node.kind != Node::Kind::scalar || node.is_null()) wrong_type(node, path, "a string");
+  double number = 0;
+  const bool is_number = node.plain && parse_number(node.text, number) != NumberProblem::not_a_number;
+  if (is_number || (node.plain && parse_boolean(node.text)))
+    throw config_error(node.source, path, node.describe() + " where a string is expected",
+                       "a string, in quotes where it could be something else: " + quoted(node.text));
+  if (node.text.find('\0') != std::string::npos)
+    throw config_error(node.source, path, quoted(node.text) + " holds a zero byte", "a string without one");
   return node.text;
 }
 
@@ -169,17 +199,16 @@ Value text(std::string& target) {
           [&target] { return write_text(target); }};
 }
 
-Value optional_text(std::optional<std::string>& target) {
-  return optional_value(target, read_text, write_text);
+Value texts(std::vector<std::string>& target) { return list_of_texts(target, read_text); }
+Value paths(std::vector<std::string>& target) { return list_of_texts(target, read_path); }
+
+Value path(std::string& target) {
+  return {[&target](const Node& node, const std::string& key, Reading&) { target = read_path(node, key); },
+          [&target] { return write_text(target); }};
 }
 
-Value texts(std::vector<std::string>& target) {
-  return {[&target](const Node& node, const std::string& path, Reading&) { target = read_texts(node, path); },
-          [&target] {
-            Node node = Node::list();
-            for (const std::string& item : target) node.children.push_back(write_text(item));
-            return node;
-          }};
+Value optional_path(std::optional<std::string>& target) {
+  return optional_value(target, read_path, write_text);
 }
 
 Value numbers(std::vector<double>& target, NumberRange range) {
@@ -224,7 +253,7 @@ Value choice_of_words(std::function<int()> get, std::function<void(int)> set, st
 }
 
 Value without_effect(Kind kind) {
-  return {[kind](const Node& node, const std::string& path, Reading&) {
+  return {[kind](const Node& node, const std::string& path, Reading& reading) {
             switch (kind) {
               case Kind::boolean:
                 (void)read_boolean(node, path);
@@ -239,7 +268,7 @@ Value without_effect(Kind kind) {
                 (void)read_text(node, path);
                 break;
               case Kind::texts:
-                (void)read_texts(node, path);
+                (void)read_texts(node, path, read_text, reading);
                 break;
             }
           },

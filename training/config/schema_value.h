@@ -59,9 +59,12 @@ Value number(double& target, NumberRange range);
 Value optional_number(std::optional<double>& target, NumberRange range);
 Value boolean(bool& target);
 Value text(std::string& target);
-Value optional_text(std::optional<std::string>& target);
 /// A list of strings; one string alone is a list of one.
 Value texts(std::vector<std::string>& target);
+/// The same for names of files and folders: none is empty.
+Value path(std::string& target);
+Value optional_path(std::optional<std::string>& target);
+Value paths(std::vector<std::string>& target);
 Value numbers(std::vector<double>& target, NumberRange range);
 Value block(Table table);
 

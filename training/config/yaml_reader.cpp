@@ -13,6 +13,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "weft/training/config/binary_scalar.h"
+
 namespace weft {
 namespace {
 
@@ -54,6 +56,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
+    if (tag == binary_tag) return finish(anchor, located(Node::scalar(decoded(mark, value), false), mark));
     if (tag != "?" && tag != "!") refuse_tag(mark, tag);
     finish(anchor, located(Node::scalar(value, tag == "?"), mark));
   }
@@ -106,7 +109,15 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   [[noreturn]] void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
-    throw config_error(place(mark), path(), "the tag " + quoted(tag) + " is not read", "values without tags");
+    throw config_error(place(mark), path(), "the tag " + quoted(tag) + " is not read",
+                       "values without tags, !!binary");
+  }
+
+  [[nodiscard]] std::string decoded(const YAML::Mark& mark, const std::string& value) const {
+    const std::optional<std::string> bytes = from_base64(value);
+    if (!bytes)
+      throw config_error(place(mark), path(), quoted(value) + " is not base64", "!!binary, then base64");
+    return *bytes;
   }
 
   void open(Node node, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -204,7 +215,9 @@ void refuse_control_characters(std::string_view text, const Source& start) {
 
 Node parse_yaml(std::string_view text, const Source& start) {
   refuse_control_characters(text, start);
-  std::istringstream stream{std::string(text)};
+  // These bytes at the start would make yaml-cpp read UTF-16, unless UTF-8's own mark stands before them.
+  const bool looks_like_utf16 = text.starts_with('\xfe') || text.starts_with('\xff');
+  std::istringstream stream(std::string(looks_like_utf16 ? "\xef\xbb\xbf" : "").append(text));
   TreeBuilder builder(start);
   try {
     YAML::Parser parser(stream);
@@ -217,6 +230,7 @@ Node parse_yaml(std::string_view text, const Source& start) {
 }
 
 std::string read_config_file(const std::string& path) {
+  if (path.empty()) throw config_error({}, "", "'' names no configuration file");
   const Source start{path, 1, 1, 0};
   std::ifstream file(path, std::ios::binary);
   if (!file) throw config_error(start, "", std::string("cannot be opened: ") + std::strerror(errno));

@@ -8,9 +8,9 @@
 namespace weft {
 
 /// Parses one document; `start` is the place of its first byte. Bytes that are not UTF-8 are kept as they
-/// are. Aliases are replaced by copies. Throws ConfigError on wrong grammar, a key given twice, tags, keys
-/// that are no scalars, a second document, control characters, more than 64 levels, more than 100 000 values
-/// (copies counted), and aliases that contain themselves.
+/// are. Aliases are replaced by copies, `!!binary` by the bytes it stands for. Throws ConfigError on wrong
+/// grammar, a key given twice, other tags, keys that are no scalars, a second document, control characters,
+/// more than 64 levels, more than 100 000 values (copies counted), and aliases that contain themselves.
 [[nodiscard]] Node parse_yaml(std::string_view text, const Source& start);
 
 /// Reads a file of at most 1 MiB. Throws ConfigError when it cannot be read or is larger.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "weft/scheduling/text_table.h"
+#include "weft/training/config/binary_scalar.h"
 #include "weft/training/config/scalar.h"
 
 namespace weft {
@@ -48,7 +50,9 @@ std::string double_quoted(const std::string& text) {
 std::string scalar_text(const Node& node) {
   if (node.is_null()) return "null";
   if (node.plain) return node.text;  // a number, a truth value or a known word
-  return may_be_plain(node.text) ? node.text : double_quoted(node.text);
+  if (may_be_plain(node.text)) return node.text;
+  if (to_utf8(node.text) != node.text) return fmt::format("!!binary \"{}\"", to_base64(node.text));
+  return double_quoted(node.text);
 }
 
 bool is_one_line(const Node& node) {

@@ -152,7 +152,13 @@ void Nanoset::read(std::uint64_t n, std::span<std::int32_t> tokens) const {
 }
 
 void Nanoset::check() const {
-  for (const DsFolder& folder : folders_) folder.check();
+  for (std::size_t f = 0; f < folders_.size(); ++f) {
+    try {
+      folders_[f].check();
+    } catch (const Error& e) {
+      throw DatasetItemError(f, e.what());
+    }
+  }
 }
 
 }  // namespace weft

@@ -63,9 +63,15 @@ std::vector<std::string> files_of(const std::string& pattern) {
 
 std::vector<std::string> find_text_files(const std::vector<std::string>& patterns) {
   std::vector<std::string> named;
-  for (const std::string& pattern : patterns) {
-    const std::vector<std::string> paths = files_of(pattern);
-    named.insert(named.end(), paths.begin(), paths.end());
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    try {
+      for (const std::string& path : files_of(patterns[i])) {
+        (void)MappedFile(path);  // throws when it is empty or cannot be read
+        named.push_back(path);
+      }
+    } catch (const Error& e) {
+      throw DatasetItemError(i, e.what());
+    }
   }
   std::sort(named.begin(), named.end());
 

@@ -11,8 +11,8 @@ namespace weft {
 
 /// The regular files that paths and globs name, in the order of their bytes; a further name or link of a file
 /// already taken is skipped. A path that exists is taken as it is, whatever characters it holds. Throws
-/// Error, naming path or glob, for a path that does not exist or is no regular file, and for a glob that
-/// matches no file.
+/// DatasetItemError, naming path or glob, for a path that does not exist or is no regular file, a file that
+/// is empty or cannot be read, and a glob that matches no file.
 [[nodiscard]] std::vector<std::string> find_text_files(const std::vector<std::string>& patterns);
 
 /// Which windows of the files: all of them, or with an evaluation beside the training the first 95 % and the

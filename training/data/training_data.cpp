@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "weft/model/weights/sha256.h"
 #include "weft/training/data/nanoset.h"
@@ -13,7 +14,20 @@
 namespace weft {
 namespace {
 
-std::string dataset_path(std::size_t stage) { return fmt::format("data_stages.{}.data.dataset", stage); }
+/// The key that names the data of a stage; the block itself where there is none.
+std::string data_key(const NanotronConfig& config, std::size_t stage) {
+  constexpr const char* names[] = {"", ".text_files", ".token_file", ".dataset_folder"};
+  static_assert(std::size(names) == std::variant_size_v<DatasetConfig>);
+  return fmt::format("data_stages.{}.data.dataset{}", stage,
+                     names[config.data_stages[stage].data.dataset.index()]);
+}
+
+/// The key that names what is held out for evaluation.
+std::string validation_key(const NanotronConfig& config, std::size_t stage) {
+  const auto* text = std::get_if<TextFilesConfig>(&config.data_stages[stage].data.dataset);
+  if (text == nullptr || text->validation_files.empty()) return data_key(config, stage);
+  return fmt::format("data_stages.{}.data.dataset.validation_files", stage);
+}
 
 /// Opens the dataset of one stage; member functions are one per kind.
 class Opener {
@@ -38,8 +52,12 @@ class Opener {
   }
   std::unique_ptr<Dataset> operator()(const NanosetConfig& c) const {
     std::vector<DsFolder> folders;
-    for (const std::string& folder : c.dataset_folder) {
-      folders.emplace_back(folder, c.token_size_in_bytes, window_, vocab_size_);
+    for (std::size_t i = 0; i < c.dataset_folder.size(); ++i) {
+      try {
+        folders.emplace_back(c.dataset_folder[i], c.token_size_in_bytes, window_, vocab_size_);
+      } catch (const Error& e) {
+        throw DatasetItemError(i, e.what());
+      }
     }
     return std::make_unique<Nanoset>(std::move(folders), c.dataset_weights, seed_);
   }
@@ -51,7 +69,8 @@ class Opener {
   bool evaluates_;
 };
 
-/// Opens what is held out for evaluation, and says how many samples that is; random tokens have no end.
+/// Opens what is held out for evaluation, and says how many samples that is; random tokens have no end. Null
+/// for data of which nothing can be held out.
 std::pair<std::unique_ptr<Dataset>, std::uint64_t> open_validation(const NanotronConfig& config,
                                                                    const DataConfig& data) {
   const auto window = static_cast<std::uint64_t>(config.tokens.sequence_length) + 1;
@@ -67,7 +86,7 @@ std::pair<std::unique_ptr<Dataset>, std::uint64_t> open_validation(const Nanotro
     return {std::make_unique<RandomTokens>(~seed,
                                            static_cast<std::uint32_t>(config.model.model_config.vocab_size)),
             static_cast<std::uint64_t>(config.tokens.samples_per_step())};
-  throw Error("an evaluation (tokens.val_check_interval) needs text_files or null");
+  return {nullptr, 0};
 }
 
 /// Steps that the stage serves.
@@ -79,13 +98,16 @@ std::int64_t steps_of(const NanotronConfig& config, const DataStageConfig& stage
   return std::max<std::int64_t>(0, end - stage.start_training_step);
 }
 
-/// Calls `open`, with the key's place in front of what it throws.
+/// Calls `open`, with the place of the key, or of the item of its list, in front of what it throws.
 template <class Open>
-auto with_place(const ConfigSources& sources, std::size_t stage, Open open) {
+auto with_place(const ConfigSources& sources, const std::string& key, Open open) {
   try {
     return open();
+  } catch (const DatasetItemError& e) {
+    const std::string item = fmt::format("{}.{}", key, e.item());
+    throw config_error(sources.find(item), item, e.what());
   } catch (const Error& e) {
-    throw config_error(sources.find(dataset_path(stage)), dataset_path(stage), e.what());
+    throw config_error(sources.find(key), key, e.what());
   }
 }
 
@@ -96,32 +118,44 @@ TrainingData::TrainingData(const NanotronConfig& config, const ConfigSources& so
       window_(static_cast<std::uint64_t>(config.tokens.sequence_length) + 1) {
   for (std::size_t i = 0; i < config.data_stages.size(); ++i) {
     const DataStageConfig& stage = config.data_stages[i];
+    const std::string key = data_key(config, i);
     auto dataset =
-        with_place(sources, i, [&] { return std::visit(Opener(config, stage.data), stage.data.dataset); });
+        with_place(sources, key, [&] { return std::visit(Opener(config, stage.data), stage.data.dataset); });
     const auto needed = static_cast<std::uint64_t>(steps_of(config, stage)) * samples_per_step_;
     if (dataset->sample_count() < needed) {
-      throw config_error(sources.find(dataset_path(i)), dataset_path(i),
+      throw config_error(sources.find(key), key,
                          fmt::format("holds {} samples of {} tokens, the steps of this stage need {}",
                                      dataset->sample_count(), config.tokens.sequence_length + 1, needed),
                          fmt::format("at most {} steps", dataset->sample_count() / samples_per_step_));
     }
-    Stage opened{static_cast<std::uint64_t>(stage.start_training_step), i, std::move(dataset), nullptr, 0};
-    if (config.tokens.val_check_interval > 0)
-      with_place(sources, i, [&] {
-        auto [validation, samples] = open_validation(config, stage.data);
-        opened.validation = std::move(validation);
-        opened.validation_batches = samples / samples_per_step_;
-        if (opened.validation_batches == 0)
-          throw Error(fmt::format("{} samples are held out for evaluation, one batch needs {}", samples,
-                                  samples_per_step_));
-        if (config.tokens.limit_val_batches > 0)
-          opened.validation_batches = std::min(opened.validation_batches,
-                                               static_cast<std::uint64_t>(config.tokens.limit_val_batches));
-      });
+    Stage opened{static_cast<std::uint64_t>(stage.start_training_step), key, std::move(dataset), nullptr, 0};
+    if (config.tokens.val_check_interval > 0) hold_out(opened, config, i, sources);
     stages_.push_back(std::move(opened));
   }
   std::sort(stages_.begin(), stages_.end(),
             [](const Stage& a, const Stage& b) { return a.first_step < b.first_step; });
+}
+
+void TrainingData::hold_out(Stage& opened, const NanotronConfig& config, std::size_t stage,
+                            const ConfigSources& sources) const {
+  const std::string key = validation_key(config, stage);
+  auto [validation, samples] =
+      with_place(sources, key, [&] { return open_validation(config, config.data_stages[stage].data); });
+  if (!validation) {
+    const std::string interval = "tokens.val_check_interval";
+    throw config_error(sources.find(interval), interval,
+                       fmt::format("nothing can be held out for evaluation from data stage {}", stage),
+                       "-1, or a dataset that is text_files or null");
+  }
+  opened.validation = std::move(validation);
+  opened.validation_batches = samples / samples_per_step_;
+  if (opened.validation_batches == 0) {
+    throw config_error(sources.find(key), key,
+                       fmt::format("{} samples are held out for evaluation, one batch needs {}", samples,
+                                   samples_per_step_));
+  }
+  if (const auto limit = config.tokens.limit_val_batches)
+    opened.validation_batches = std::min(opened.validation_batches, static_cast<std::uint64_t>(*limit));
 }
 
 const TrainingData::Stage& TrainingData::stage_of(std::uint64_t step) const {
@@ -157,7 +191,7 @@ std::string TrainingData::fingerprint(std::uint64_t step) const {
 
 void TrainingData::check(const ConfigSources& sources) const {
   for (const Stage& stage : stages_) {
-    with_place(sources, stage.number, [&] { stage.dataset->check(); });
+    with_place(sources, stage.key, [&] { stage.dataset->check(); });
   }
 }
 

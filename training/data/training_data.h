@@ -42,11 +42,13 @@ class TrainingData {
  private:
   struct Stage {
     std::uint64_t first_step;
-    std::size_t number;  // in data_stages
+    std::string key;  // that names its data
     std::unique_ptr<Dataset> dataset;
     std::unique_ptr<Dataset> validation;  // null without evaluation
     std::uint64_t validation_batches = 0;
   };
+  void hold_out(Stage& opened, const NanotronConfig& config, std::size_t stage,
+                const ConfigSources& sources) const;
   [[nodiscard]] const Stage& stage_of(std::uint64_t step) const;
   std::vector<Stage> stages_;  // by first step
   std::uint64_t samples_per_step_;

@@ -1,0 +1,71 @@
+#include "weft/launch/handed_config.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "weft/base/error.h"
+
+namespace weft {
+namespace {
+
+constexpr const char* kVariable = "WEFT_CONFIG_FD";
+constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = write(descriptor, text.data(), text.size());
+    if (count < 0 && errno != EINTR) return false;
+    text.remove_prefix(count < 0 ? 0 : static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+}  // namespace
+
+// Not close-on-exec: being inherited is what this descriptor is for.
+HandedConfig::HandedConfig(const std::string& text)
+    : descriptor_(memfd_create("weft-config", MFD_ALLOW_SEALING)) {
+  if (descriptor_ >= 0 && write_all(descriptor_, text) && fcntl(descriptor_, F_ADD_SEALS, kSeals) == 0)
+    return;
+  const std::string reason = std::strerror(errno);
+  if (descriptor_ >= 0) close(descriptor_);
+  throw Error("cannot hand the configuration to the ranks: " + reason);
+}
+
+HandedConfig::~HandedConfig() { close(descriptor_); }
+
+std::pair<std::string, std::string> HandedConfig::variable() const {
+  return {kVariable, std::to_string(descriptor_)};
+}
+
+std::optional<std::string> handed_config() {
+  const char* variable = std::getenv(kVariable);
+  if (variable == nullptr) return std::nullopt;
+  const std::string_view number = variable;
+  const auto refusal = [&] {
+    return ConfigError(std::string(kVariable) + ": '" + variable +
+                       "' is no descriptor with a configuration; allowed: only what the launcher sets");
+  };
+  int descriptor = -1;
+  const auto parsed = std::from_chars(number.data(), number.data() + number.size(), descriptor);
+  if (parsed.ec != std::errc() || parsed.ptr != number.data() + number.size()) throw refusal();
+  if (fcntl(descriptor, F_GET_SEALS) != kSeals) throw refusal();
+  fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  const off_t size = lseek(descriptor, 0, SEEK_END);
+  std::string text(size < 0 ? 0 : static_cast<std::size_t>(size), '\0');
+  for (std::size_t done = 0; done < text.size();) {  // pread: all ranks share one place in the file
+    const ssize_t count = pread(descriptor, text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (count <= 0 && errno != EINTR) throw refusal();
+    done += count < 0 ? 0 : static_cast<std::size_t>(count);
+  }
+  return text;
+}
+
+}  // namespace weft

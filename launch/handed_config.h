@@ -1,0 +1,30 @@
+#pragma once
+// The text of a configuration on its way from the launcher to the ranks that it starts.
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace weft {
+
+/// Holds the text that the launcher has read and checked where its children can read it, so that what was
+/// checked is what runs: the file may be a pipe, or change, or be gone by the time a rank starts.
+class HandedConfig {
+ public:
+  /// Throws Error.
+  explicit HandedConfig(const std::string& text);
+  ~HandedConfig();
+  HandedConfig(const HandedConfig&) = delete;
+  HandedConfig& operator=(const HandedConfig&) = delete;
+
+  /// For the environment of the children: WEFT_CONFIG_FD, a descriptor that they inherit.
+  [[nodiscard]] std::pair<std::string, std::string> variable() const;
+
+ private:
+  int descriptor_;
+};
+
+/// The text that this process was handed; none without WEFT_CONFIG_FD. Throws ConfigError when the descriptor
+/// does not hold one.
+[[nodiscard]] std::optional<std::string> handed_config();
+
+}  // namespace weft

@@ -1,0 +1,50 @@
+#include "weft/launch/memory_check.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+// In floating point: so many micro-batches can be in flight that 64 bits do not hold their bytes.
+double bytes_of(const PipelinePlan& plan, const RankMemory& memory, const RankPeaks& peaks) {
+  double slots = 0;
+  for (const StagePeaks& stage : peaks.stages) {
+    slots += static_cast<double>(plan.stages[stage.stage].activation_slot) * stage.activation_slots;
+    slots += static_cast<double>(plan.stages[stage.stage].weight_slot) * stage.weight_slots;
+  }
+  return std::max(slots, static_cast<double>(memory.total()));
+}
+
+}  // namespace
+
+void check_memory(const PipelinePlan& plan, std::uint64_t usable, const ConfigSources& sources) {
+  double all = 0;
+  double most = 0;
+  double weights = 0;  // of the fullest rank
+  std::uint32_t fullest = 0;
+  for (std::uint32_t rank = 0; rank < plan.schedule.ranks; ++rank) {
+    const RankMemory memory = plan.memory(rank);
+    const double bytes = bytes_of(plan, memory, plan.schedule.peaks[rank]);
+    all += bytes;
+    if (bytes <= most) continue;
+    fullest = rank;
+    most = bytes;
+    weights =
+        static_cast<double>(memory.parameters + memory.gradients + memory.packed_weights + memory.optimizer);
+  }
+  if (all <= static_cast<double>(usable)) return;
+  const bool too_many_weights = weights > most / 2;
+  const std::string key = too_many_weights ? "model.model_config" : "tokens.micro_batch_size";
+  throw config_error(
+      sources.find(key), key,
+      fmt::format(
+          "rank {} alone takes {:.0f} bytes, all ranks {:.0f}; this machine can hold {} with its swap",
+          fullest, most, all, usable),
+      too_many_weights ? "fewer layers, smaller layers or a smaller vocabulary"
+                       : "a smaller micro-batch, a shorter sequence, or fewer micro-batches in flight (1f1b, "
+                         "pipeline_parallel.max_in_flight)");
+}
+
+}  // namespace weft

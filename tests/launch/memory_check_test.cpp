@@ -1,0 +1,115 @@
+#include "weft/launch/memory_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "weft/launch/machine.h"
+#include "weft/launch/model_plan.h"
+#include "weft/training/config/load.h"
+#include "weft/training/configured_schedule.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+PipelinePlan plan_with(const std::string& model, const std::string& tokens) {
+  const std::string text = "model:\n  dtype: float32\n  init_method: {std: 0.02}\n  model_config: {" + model +
+                           "num_hidden_layers: 4, num_attention_heads: 2, vocab_size: 256}\n"
+                           "parallelism: {pp: 2}\npipeline_parallel: {schedule: afab}\ntokens: {" +
+                           tokens +
+                           "sequence_length: 64, train_steps: 3}\n"
+                           "data_stages: [{name: random, start_training_step: 1, data: {}}]\n"
+                           "optimizer: {optimizer_factory: {name: adamW}, learning_rate_scheduler: "
+                           "{learning_rate: 0.001}}\n";
+  const NanotronConfig config = parse_config(text, "c.yaml").config;
+  return pipeline_of_model(config, configured_schedule(config));
+}
+
+std::string refusal(const PipelinePlan& plan, std::uint64_t usable) {
+  try {
+    check_memory(plan, usable, {});
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return {};
+}
+
+TEST(MemoryCheck, TakesAllRanksOfThisHostTogether) {
+  const PipelinePlan plan = plan_with("hidden_size: 16, intermediate_size: 32, ",
+                                      "micro_batch_size: 1, batch_accumulation_per_replica: 4, ");
+  const std::uint64_t all = plan.memory(0).total() + plan.memory(1).total();
+  EXPECT_EQ(refusal(plan, all), "");
+  const std::uint64_t most = std::max(plan.memory(0).total(), plan.memory(1).total());
+  EXPECT_THAT(refusal(plan, all - 1), AllOf(HasSubstr(std::to_string(most)), HasSubstr(std::to_string(all)),
+                                            HasSubstr(std::to_string(all - 1))));
+}
+
+TEST(MemoryCheck, NamesWhatMostBytesComeFrom) {
+  const std::string large = "hidden_size: 4096, intermediate_size: 16384, ";
+  EXPECT_THAT(refusal(plan_with(large, "micro_batch_size: 1, batch_accumulation_per_replica: 4, "), 1),
+              AllOf(StartsWith("model.model_config: rank "), HasSubstr("fewer layers")));
+  const std::string small = "hidden_size: 16, intermediate_size: 32, ";
+  EXPECT_THAT(refusal(plan_with(small, "micro_batch_size: 100_000, batch_accumulation_per_replica: 4, "), 1),
+              AllOf(StartsWith("tokens.micro_batch_size: rank "), HasSubstr("max_in_flight")));
+}
+
+TEST(MemoryCheck, RefusesBytesThatDoNotFit64Bits) {
+  const PipelinePlan plan =
+      plan_with("hidden_size: 65_536, intermediate_size: 65_536, ",
+                "micro_batch_size: 1_048_576, batch_accumulation_per_replica: 1_000_000, ");
+  EXPECT_NE(refusal(plan, UINT64_MAX), "");
+}
+
+class GroupMemoryLimit : public testing::Test {
+ protected:
+  GroupMemoryLimit() {
+    std::string name = testing::TempDir() + "weft-group-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~GroupMemoryLimit() override { fs::remove_all(folder_); }
+  void put(const std::string& file, const std::string& text) const {
+    fs::create_directories((folder_ / file).parent_path());
+    std::ofstream(folder_ / file) << text;
+  }
+  [[nodiscard]] std::optional<std::uint64_t> limit(const std::string& membership) const {
+    return group_memory_limit(membership, folder_.string());
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST_F(GroupMemoryLimit, IsTheSmallestOnTheWayToTheGroup) {
+  put("memory.max", "max\n");
+  put("a/memory.max", "5000\n");
+  put("a/b/memory.max", "7000\n");
+  put("a/c/memory.max", "3000\n");
+  EXPECT_EQ(limit("0::/a/b\n"), 5000U);
+  EXPECT_EQ(limit("0::/a/c\n"), 3000U);
+  EXPECT_EQ(limit("0::/\n"), std::nullopt);
+  EXPECT_EQ(limit("0::/not/here\n"), std::nullopt);
+  EXPECT_EQ(limit("nonsense\n0::/a\n"), 5000U);
+}
+
+TEST_F(GroupMemoryLimit, IsReadInTheFirstVersionOfGroupsToo) {
+  put("memory/memory.limit_in_bytes", "9000\n");
+  put("memory/a/memory.limit_in_bytes", "4000\n");
+  EXPECT_EQ(limit("9:name=systemd:/\n4:cpu,memory:/a\n0::/\n"), 4000U);
+  EXPECT_EQ(limit("4:memory:/hidden/by/a/container\n"), 9000U);
+  EXPECT_EQ(limit("5:cpu:/a\n"), std::nullopt);
+}
+
+TEST(UsableMemory, IsThereAndNoMoreThanTheMachineHas) {
+  EXPECT_GT(usable_memory(), std::uint64_t{1} << 26);
+  EXPECT_LE(usable_memory(), main_memory().bytes + (std::uint64_t{1} << 50));
+}
+
+}  // namespace
+}  // namespace weft
