@@ -11,7 +11,7 @@
 #include "weft/model/weights/durable_file.h"
 #include "weft/model/weights/weights_hash.h"
 #include "weft/training/checkpoint/commit.h"
-#include "weft/training/checkpoint/find.h"
+#include "weft/training/checkpoint/reader.h"
 #include "weft/training/config/load.h"
 #include "weft/training/console.h"
 #include "weft/training/given_weights.h"
@@ -61,7 +61,7 @@ RankTrainer::RankTrainer(const TrainingSetup& setup, std::uint32_t rank, Transpo
                          Nanoseconds spin)
     : setup_(setup),
       rank_(rank, setup.plan, setup.stages, setup.optimizer, transport,
-            rank_options(setup, spin, [this] { return !saving_ || writer_->ready(); })) {
+            rank_options(setup, spin, [this] { return !saver_ || saver_->idle(); })) {
   if (has_first_stage() || has_last_stage() || setup.config.tokens.val_check_interval > 0) {
     data_.emplace(setup.config, setup.options.sources);
     batches_.emplace(setup.config, *data_);
@@ -96,7 +96,7 @@ RunResult RankTrainer::train(const Start& start) {
   steps_ = first_step_ - 1;
   if (has_last_stage()) log_ = std::make_unique<StepLog>(config, path_, steps_);
   if (setup_.options.trace) rank_.actor().trace(&events_);
-  if (config.checkpoints.save_initial_state && first_step_ == 1) begin_save(0);
+  if (config.checkpoints.save_initial_state && first_step_ == 1) saver_->begin(0);
 
   for (std::uint64_t step = first_step_; step <= last_step; ++step) {
     const Nanoseconds began = now_ns();
@@ -110,13 +110,13 @@ RunResult RankTrainer::train(const Start& start) {
     after_step(step, report);
     if (report.stop_requested) {
       result.exit_reason = "stopped";
-      if (saved_step_ != step && step != last_step) begin_save(step);
+      if (!saver_->has_begun(step) && step != last_step) saver_->begin(step);
       break;
     }
   }
-  if (config.checkpoints.save_final_state && steps_ == last_step && saved_step_ != last_step)
-    begin_save(last_step);
-  end_save();
+  if (config.checkpoints.save_final_state && steps_ == last_step && !saver_->has_begun(last_step))
+    saver_->begin(last_step);
+  saver_->end();
 
   result.steps = steps_;
   result.weights_sha256 = hash_weights();
@@ -130,6 +130,7 @@ RunResult RankTrainer::train(const Start& start) {
 RankTrainer::Start RankTrainer::agree_on_start() {
   const ResumeRequest request{setup_.options.run_dir, setup_.options.resume};
   std::string text;
+  std::vector<std::string> skipped;
   if (rank_.rank() == 0) {
     const auto point = verified_resume_point(setup_.config, request);
     if (point) require_same_training(*point, setup_.config, setup_.options.sources);
@@ -137,9 +138,10 @@ RankTrainer::Start RankTrainer::agree_on_start() {
     text += point && is_finished(*point, setup_.config) ? 'f' : '-';
     text += run_folder_request(request, point).resuming ? 'r' : '-';
     if (point) text += point->checkpoint.folder.string();
+    if (point) skipped = point->skipped;
   }
   text = rank_.broadcast_text(text);
-  return {text.substr(3), text[0] == 'w', text[1] == 'f', text[2] == 'r'};
+  return {text.substr(3), text[0] == 'w', text[1] == 'f', text[2] == 'r', std::move(skipped)};
 }
 
 RunResult RankTrainer::finish_again(const Start& start) {
@@ -177,11 +179,14 @@ void RankTrainer::open_folder(const Start& start) {
 }
 
 void RankTrainer::load_start(const Start& start) {
+  for (const std::string& skipped : start.skipped) log::warning("skipped: " + skipped);
   if (start.checkpoint.empty()) {
-    if (!setup_.config.model.init_method.path) return;
+    if (rank_.rank() == 0 && !setup_.options.resume.empty())
+      log::info(fmt::format("no checkpoint in {}: beginning at step 1",
+                            checkpoints_folder(path_, setup_.config).string()));
     load_given_weights(setup_.config, rank_.parameters());
-    if (rank_.rank() == 0) model_base_ = given_config_text(setup_.config);
-    return rank_.parameters_changed();
+    rank_.parameters_changed();
+    return open_saver(rank_.rank() == 0 ? given_config_text(setup_.config) : "{}");
   }
   const CheckpointReader reader(start.checkpoint);
   const TrainingPosition& saved = reader.manifest().position;
@@ -190,12 +195,11 @@ void RankTrainer::load_start(const Start& start) {
     for (const std::string& name : setup_.plan.parameters[s]) names.push_back(name);
   for (const TiedPair& tie : setup_.plan.ties) std::erase(names, tie.name);
   reader.require_model(names);
-  if (!saved.model.empty()) model_base_ = saved.model;
+  open_saver(saved.model.empty() ? "{}" : saved.model);
   if (start.whole) {
-    states_ = rank_.optimizer().state();
-    reader.restore(rank_.parameters(), states_);
+    reader.restore(rank_.parameters(), rank_.optimizer().state());
     first_step_ = saved.step + 1;
-    saved_step_ = saved.step;
+    saver_->take_as_saved(saved.step);
   } else {
     reader.load_weights(rank_.parameters());
   }
@@ -210,6 +214,11 @@ void RankTrainer::load_start(const Start& start) {
         "step {} read other samples in the checkpoint's run (files, seed, shuffle, sequence_length "
         "or data_stages have changed); training goes on with the data of this configuration",
         saved.step));
+}
+
+void RankTrainer::open_saver(std::string model_base) {
+  saver_.emplace(rank_, setup_.config, data_ ? &*data_ : nullptr,
+                 CheckpointPlace{checkpoints_folder(path_, setup_.config), attempt_, std::move(model_base)});
 }
 
 void RankTrainer::report_failure(const char* what) const noexcept {
@@ -239,10 +248,10 @@ std::optional<double> RankTrainer::evaluate(std::uint64_t step) {
 }
 
 void RankTrainer::after_step(std::uint64_t step, const StepReport& report) {
-  if (saving_ && report.background_done) end_save();
+  if (saver_->saving() && report.background_done) saver_->end();
   const auto interval = setup_.config.checkpoints.checkpoint_interval;
   const bool due = interval && step % static_cast<std::uint64_t>(*interval) == 0;
-  if (due || report.save_requested) begin_save(step);
+  if (due || report.save_requested) saver_->begin(step);
 }
 
 std::string RankTrainer::hash_weights() {
@@ -271,39 +280,6 @@ void RankTrainer::write_trace() {
   const std::filesystem::path file = name.has_parent_path() ? name : path_ / name;
   write_named_file(file, to_chrome_trace(all, setup_.plan.schedule.name));
   log::info("trace written to " + file.string());
-}
-
-// --- checkpoints ---
-
-void RankTrainer::begin_save(std::uint64_t step) {
-  end_save();  // the next save waits for the last
-  if (!writer_) {
-    states_ = rank_.optimizer().state();
-    writer_ = std::make_unique<SnapshotWriter>(rank_.rank(), rank_.parameters(), states_);
-  }
-  const auto folder = checkpoints_folder(path_, setup_.config);
-  if (rank_.rank() == 0) require_own_or_absent(folder / checkpoint_name(step));
-  writer_->start(temporary_folder(folder, step, attempt_));
-  saving_ = true;
-  saved_step_ = step;
-}
-
-void RankTrainer::end_save() {
-  if (!saving_) return;
-  saving_ = false;
-  const std::string mine = to_text(writer_->finish());
-  const auto texts = rank_.gather_text(mine);
-  if (rank_.rank() == 0) {
-    std::vector<RankFiles> files;
-    for (const std::string& text : texts) files.push_back(rank_files_from_text(text));
-    const auto folder = checkpoints_folder(path_, setup_.config);
-    const auto saved =
-        commit_checkpoint(folder, temporary_folder(folder, saved_step_, attempt_),
-                          training_position(setup_.config, *data_, saved_step_, model_base_), files);
-    if (setup_.config.checkpoints.keep_last)
-      keep_last(folder, static_cast<std::uint64_t>(*setup_.config.checkpoints.keep_last));
-    log::info(fmt::format("saved step {} in {}", saved_step_, saved.string()));
-  }
 }
 
 }  // namespace weft

@@ -7,8 +7,7 @@
 #include <string>
 
 #include "weft/actors/rank.h"
-#include "weft/training/checkpoint/reader.h"
-#include "weft/training/checkpoint/snapshot_writer.h"
+#include "weft/training/checkpoint_saver.h"
 #include "weft/training/data/token_batches.h"
 #include "weft/training/data/training_data.h"
 #include "weft/training/run_folder.h"
@@ -46,16 +45,16 @@ class RankTrainer {
     bool whole = false;
     bool finished = false;
     bool resuming = false;
+    std::vector<std::string> skipped;  // on rank 0
   };
   Start agree_on_start();
   RunResult finish_again(const Start& start);
   RunResult train(const Start& start);
   void open_folder(const Start& start);
   void load_start(const Start& start);
+  void open_saver(std::string model_base);
   std::optional<double> evaluate(std::uint64_t step);
   void after_step(std::uint64_t step, const StepReport& report);
-  void begin_save(std::uint64_t step);
-  void end_save();
   void write_trace();
   std::string hash_weights();
   void report_failure(const char* what) const noexcept;
@@ -69,15 +68,11 @@ class RankTrainer {
   std::unique_ptr<RunFolder> folder_;  // on rank 0
   std::filesystem::path path_;         // the run's folder, once it is open
   std::unique_ptr<StepLog> log_;       // on the last stage's rank
-  std::vector<OptimizerState> states_;
-  std::unique_ptr<SnapshotWriter> writer_;
-  bool saving_ = false;
+  std::optional<CheckpointSaver> saver_;
   std::uint64_t first_step_ = 1;
-  std::uint64_t steps_ = 0;                // done so far
-  std::uint64_t passes_ = 0;               // evaluations so far
-  std::uint64_t saved_step_ = UINT64_MAX;  // of the last checkpoint begun or resumed from
+  std::uint64_t steps_ = 0;   // done so far
+  std::uint64_t passes_ = 0;  // evaluations so far
   std::string attempt_;
-  std::string model_base_ = "{}";  // config.json whose other keys checkpoints keep
   std::vector<TraceEvent> events_;
 };
 

@@ -5,7 +5,6 @@
 #include <system_error>
 
 #include "weft/base/error.h"
-#include "weft/base/log.h"
 #include "weft/training/run_folder.h"
 
 namespace weft {
@@ -43,8 +42,7 @@ bool lies_in(const fs::path& checkpoint, const fs::path& folder) {
 }
 
 ResumePoint point_at(CheckpointSearch& search) {
-  for (const std::string& skipped : search.skipped) log::warning("skipped: " + skipped);
-  ResumePoint point{std::move(*search.newest), false, false};
+  ResumePoint point{std::move(*search.newest), false, false, std::move(search.skipped)};
   point.whole = !point.checkpoint.manifest.position.optimizer.empty();
   return point;
 }

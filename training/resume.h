@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "weft/training/checkpoint/find.h"
 #include "weft/training/config/nanotron_config.h"
@@ -19,8 +20,9 @@ struct ResumeRequest {
 /// The checkpoint, and what is taken from it.
 struct ResumePoint {
   FoundCheckpoint checkpoint;
-  bool own = false;    ///< it lies in the run's own folder of checkpoints
-  bool whole = false;  ///< everything; else a new run at step 1 takes the weights alone
+  bool own = false;                  ///< it lies in the run's own folder of checkpoints
+  bool whole = false;                ///< everything; else a new run at step 1 takes the weights alone
+  std::vector<std::string> skipped;  ///< one line for each damaged one that was passed over
 
   [[nodiscard]] std::uint64_t steps_done() const noexcept {
     return whole ? checkpoint.manifest.position.step : 0;
@@ -37,7 +39,7 @@ struct ResumePoint {
 /// checkpoints.resume_checkpoint_path, else none. `latest`: the newest of its own. A folder, or without flag
 /// resume_checkpoint_path: the one it names. Weights alone are taken where the checkpoint holds no more, or
 /// where load_optimizer and load_lr_scheduler are both false; a run that goes on with its own newest is
-/// always taken whole. Files are hashed, damaged ones named in the log. Throws CheckpointError when there is
+/// always taken whole. Files are hashed. Throws CheckpointError when there is
 /// none where one is wanted.
 [[nodiscard]] std::optional<ResumePoint> verified_resume_point(const NanotronConfig& config,
                                                                const ResumeRequest& request);

@@ -203,7 +203,11 @@ void require_same_training(const ResumePoint& point, const NanotronConfig& confi
     const Difference& other = all.differences()[i];
     text += fmt::format("; {} is {} there, and {} here", other.key, other.checkpoint, other.configuration);
   }
-  throw config_error(sources.find(first.key), first.key, text, "the checkpoint's values, or another one");
+  const bool model_differs = first.key.starts_with("model.model_config.");
+  throw config_error(sources.find(first.key), first.key, text,
+                     model_differs ? "the checkpoint's values"
+                                   : "the checkpoint's values, or a new run from its weights "
+                                     "(checkpoints.load_optimizer and load_lr_scheduler false)");
 }
 
 std::vector<std::string> changed_settings(const Manifest& manifest, const NanotronConfig& config) {

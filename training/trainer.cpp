@@ -32,8 +32,8 @@ void check_training(const NanotronConfig& config, const TrainerOptions& options)
   check_config(config, options.sources);
   const Schedule schedule = configured_schedule(config, options.sources);
   static_cast<void>(layers_per_stage(config, schedule.stage_count, options.sources));
-  check_training_data(config, options.sources);
   check_start(config, {options.run_dir, options.resume}, options.sources);
+  check_training_data(config, options.sources);
   if (!options.trace) return;
   const std::filesystem::path trace = *options.trace;
   try {

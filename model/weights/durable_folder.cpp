@@ -115,7 +115,8 @@ void check_writable_folder(const fs::path& path) {
       throw CheckpointError(path.string() + ": " + error.message());
     existing = existing.parent_path();
   }
-  if (existing.empty()) existing = ".";
+  if (existing.empty()) existing = fs::current_path(error);
+  if (existing.empty()) throw CheckpointError(path.string() + ": the current folder no longer exists");
   if (!fs::is_directory(existing, error))
     throw CheckpointError(existing == plain(path)
                               ? path.string() + ": is not a folder"

@@ -223,5 +223,30 @@ TEST(HfConfig, RefusesValuesThatAreNone) {
   EXPECT_THAT(problem_of(std::string(100'000, '[')), HasSubstr("too deeply"));
 }
 
+TEST(HfConfig, NamesNestedKeysWithTheirPath) {
+  EXPECT_THAT(problem_with("rope_scaling", {{"type", "linear"}, {"factor", "x"}}),
+              HasSubstr("rope_scaling.factor: must be a number, is \"x\""));
+  EXPECT_THAT(problem_with("rope_parameters", {{"rope_type", 3}}),
+              HasSubstr("rope_parameters.rope_type: must"));
+  EXPECT_THAT(problem_with("rope_parameters", {{"rope_type", "default"}, {"rope_theta", "x"}}),
+              HasSubstr("rope_parameters.rope_theta: must"));
+}
+
+TEST(HfConfig, ShowsNothingThatATerminalObeys) {
+  const std::string evil = "\x1b[31m\x7f\u009b2J";
+  json nested = newer();
+  nested["rope_scaling"] = {{"rope_type", "llama3"}, {evil, 1}};
+  for (const std::string& problem :
+       {problem_with(evil.c_str(), 1), problem_with("hidden_act", evil), problem_with("vocab_size", evil),
+        problem_with("rope_scaling", {{"type", evil}}), problem_of(nested.dump()), problem_of("{\x7f\u009b}"),
+        problem_of("{\"" + std::string("a\u009b\\u001b") + "\": 1, \"a\u009b\\u001b\": 2}")}) {
+    EXPECT_NE(problem, "accepted");
+    EXPECT_TRUE(std::all_of(problem.begin(), problem.end(), [](unsigned char c) {
+      return c >= 0x20 && c < 0x7f;
+    })) << problem;
+  }
+  EXPECT_LT(problem_with("vocab_size", std::string(100'000, 'x')).size(), 1000u);
+}
+
 }  // namespace
 }  // namespace weft

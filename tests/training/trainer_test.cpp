@@ -61,58 +61,6 @@ TEST_F(TrainerTest, TheTraceHoldsThePlannedOrder) {
   }
 }
 
-TEST_F(TrainerTest, ResumingWithNothingToResumeFromIsToldApart) {
-  TrainerOptions options;
-  options.run_dir = (folder_ / "fresh").string();
-  options.resume = "latest";
-  EXPECT_THROW(train(tiny(), options), CheckpointError);
-  options.run_dir = (folder_ / "fresh2").string();
-  options.resume = "auto";
-  EXPECT_EQ(train(tiny(), options).result.steps, 4u) << "auto starts at step 1";
-}
-
-TEST_F(TrainerTest, AFinishedRunIsFinishedAgain) {
-  TrainerOptions options;
-  options.run_dir = (folder_ / "done").string();
-  const std::vector<std::string> saves = {"checkpoints.save_final_state=true"};
-  const Run first = train(tiny(saves), options);
-  fs::remove(result_file(first.result.folder));
-  options.resume = "auto";
-  const Run second = train(tiny(saves), options);
-  EXPECT_EQ(second.result.weights_sha256, first.result.weights_sha256);
-  EXPECT_EQ(read_json(result_file(first.result.folder))["weights_sha256"], first.result.weights_sha256);
-  EXPECT_EQ(hash_weights(CheckpointReader(checkpoints_folder(first.result.folder, tiny()) / "step-00000004"))
-                .sha256,
-            first.result.weights_sha256);
-}
-
-TEST_F(TrainerTest, AResumeNoticesOtherData) {
-  TrainerOptions options;
-  options.run_dir = (folder_ / "data").string();
-  const std::string saves = "checkpoints.checkpoint_interval=2";
-  train(tiny({saves, "tokens.train_steps=2"}), options);
-  options.resume = "latest";
-  try {
-    train(tiny({saves, "tokens.micro_batch_size=4"}), options);
-    FAIL() << "resumed in the middle of a batch";
-  } catch (const CheckpointError& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("has used 32 samples, with this configuration it would be 64"));
-  }
-  const auto warns = [&](const std::string& change) {
-    train(tiny({saves, "tokens.train_steps=3", change}), options);
-    std::ifstream file(log_file(*options.run_dir, 0));
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
-    return text.find("step 2 read other samples in the checkpoint's run") != std::string::npos;
-  };
-  EXPECT_FALSE(warns("checkpoints.save_final_state=false"));
-  EXPECT_TRUE(warns("data_stages.0.data.seed=4"));
-  EXPECT_EQ(
-      train(tiny({saves, "tokens.micro_batch_size=4", "tokens.batch_accumulation_per_replica=4"}), options)
-          .result.steps,
-      4u)
-      << "the same samples per step, cut otherwise";
-}
-
 TEST_F(TrainerTest, KeepLastKeepsTheNewest) {
   const Run run = train(tiny({"checkpoints.checkpoint_interval=1", "checkpoints.keep_last=2",
                               "checkpoints.save_final_state=true", "checkpoints.save_initial_state=true"}));
