@@ -165,7 +165,8 @@ CheckpointSearch resolve_present_checkpoint(const std::filesystem::path& path) {
 
 std::filesystem::path folder_of_checkpoints(const std::filesystem::path& path) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) throw CheckpointError(path.string() + ": does not exist");
+  if (!std::filesystem::exists(path, error))
+    throw CheckpointError(path.string() + ": " + (error ? error.message() : "does not exist"));
   if (!std::filesystem::is_directory(path, error))
     throw CheckpointError(path.string() + ": is neither a checkpoint nor a folder of them");
   const auto config = path / "config.yaml";
