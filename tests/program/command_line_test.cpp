@@ -191,7 +191,7 @@ TEST_F(CommandLine, RefusesEmptyValues) {
 TEST_F(CommandLine, GivesRanksTheConfigurationThatWasChecked) {
   const std::string steps = " --set tokens.train_steps=1 ";
   const Outcome from_pipe = weft("train --config /dev/stdin --run-dir p" + steps + "< c.yaml");
-  EXPECT_EQ(from_pipe.status, 0) << from_pipe.err;
+  ASSERT_EQ(from_pipe.status, 0) << from_pipe.err;
   const std::string feed = "cd " + path() + " && mkfifo pipe && (timeout 60 sh -c 'cat c.yaml >pipe' &)";
   ASSERT_EQ(std::system(feed.c_str()), 0);
   const Outcome from_fifo = weft("train --config pipe --run-dir q" + steps);
