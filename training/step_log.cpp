@@ -87,7 +87,7 @@ void write_result(const std::filesystem::path& run, const RunOutcome& outcome) {
 bool has_result(const std::filesystem::path& run) {
   std::ifstream file(result_file(run));
   const auto json = nlohmann::json::parse(file, nullptr, false);
-  return json.is_object() && json.value("exit_reason", "failed") != "failed";
+  return json.is_object() && json.contains("exit_reason") && json["exit_reason"] != "failed";
 }
 
 }  // namespace weft

@@ -411,6 +411,13 @@ TEST(ConfigCheck, FindsWhatAProgramSetWrongly) {
   check_config(c);
 }
 
+TEST(ConfigLoad, SaysThatGradientsAreAlwaysSummedInFloat32) {
+  const std::string key = "optimizer.accumulate_grad_in_fp32=false";
+  EXPECT_THAT(load_with({"model.dtype=bfloat16", key}).notices,
+              ElementsAre(HasSubstr("accumulate_grad_in_fp32: false is ignored")));
+  EXPECT_THAT(load_with({key}).notices, IsEmpty()) << "in float32 there is no other way";
+}
+
 TEST(ConfigFiles, InTheTreeLoad) {
   for (const std::string name : {"config_tiny_llama.yaml", "bench_llama.yaml"}) {
     const std::string path = std::string(WEFT_SOURCE_DIR) + "/configs/" + name;
