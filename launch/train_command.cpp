@@ -51,6 +51,10 @@ void on_signal(int number, void (*action)(int), int flags) {
   sigaction(number, &handling, nullptr);
 }
 
+// A reader of the output that goes away (head, a closed terminal) does not end a training: its lines are
+// dropped.
+void ignore_lost_readers() { on_signal(SIGPIPE, SIG_IGN, 0); }
+
 void save_on_usr1() {
   on_signal(
       SIGUSR1, [](int) { told_to_save = true; }, SA_RESTART);
@@ -101,6 +105,7 @@ void show_start(const NanotronConfig& config, const Schedule& schedule,
 }
 
 int train_as_rank(const LoadedConfig& loaded, const TrainArguments& arguments) {
+  ignore_lost_readers();
   save_on_usr1();
   try {
     run_trainer(loaded.config, options_of(arguments, loaded));
@@ -114,6 +119,7 @@ int train_as_rank(const LoadedConfig& loaded, const TrainArguments& arguments) {
 
 int train_in_threads(const LoadedConfig& loaded, const TrainArguments& arguments) {
   stop_on_signals();
+  ignore_lost_readers();
   save_on_usr1();
   run_trainer(loaded.config, options_of(arguments, loaded));
   return told_to_stop == 0 ? 0 : 128 + told_to_stop;

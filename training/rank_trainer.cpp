@@ -8,6 +8,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/log.h"
+#include "weft/model/ops/cpu/cpu_level.h"
 #include "weft/model/weights/durable_file.h"
 #include "weft/model/weights/weights_hash.h"
 #include "weft/training/checkpoint/commit.h"
@@ -87,6 +88,7 @@ RunResult RankTrainer::run() {
 
 RunResult RankTrainer::train(const Start& start) {
   open_folder(start);
+  log_kernels();
   load_start(start);
   const NanotronConfig& config = setup_.config;
   const auto last_step = static_cast<std::uint64_t>(config.tokens.train_steps);
@@ -159,6 +161,17 @@ RunResult RankTrainer::finish_again(const Start& start) {
   }
   if (rank_.rank() == 0 && !has_result(result.folder)) write_result(result.folder, result);
   return result;
+}
+
+// Says which kernels compute: a type without products of its own is slower than the user may expect.
+void RankTrainer::log_kernels() const {
+  if (rank_.rank() != 0) return;
+  const cpu::CpuLevel level = cpu::cpu_level();
+  std::string kernels = fmt::format("kernels: {}", cpu::name(level));
+  if (setup_.config.model.dtype == DType::bfloat16)
+    kernels += level == cpu::CpuLevel::amx ? ", bfloat16 products on tiles"
+                                           : ", bfloat16 products widened to float32";
+  log::info(kernels);
 }
 
 void RankTrainer::open_folder(const Start& start) {

@@ -325,6 +325,17 @@ TEST_F(CommandLine, WritesTracesWhereTheyWereAskedFor) {
   }
 }
 
+TEST_F(CommandLine, TrainsOnWhenNobodyReadsItsOutputAnyMore) {
+  for (const std::string transport : {"inproc", "ucx"}) {
+    weft(
+        "train --config c.yaml --set tokens.train_steps=200 --set logging.iteration_step_info_interval=1 "
+        "--run-dir " +
+        transport + " --transport " + transport + " 2>words | head -n 1 >first; true");
+    EXPECT_THAT(text_of("first"), StartsWith("iteration: 1 ")) << transport;
+    EXPECT_THAT(text_of(transport + "/result.json"), HasSubstr("finished")) << transport << text_of("words");
+  }
+}
+
 TEST_F(CommandLine, SaysWhenItsAnswerCannotBeWritten) {
   for (const char* command : {"plan --schedule 1f1b --ranks 2 --microbatches 2", "version", "--help"}) {
     weft(std::string(command) + " >/dev/full 2>words; echo $? >status; true");
