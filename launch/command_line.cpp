@@ -129,7 +129,9 @@ void CommandLine::add_train() {
       "parallelism.pp=4");
   add_config_options(command, train_.config, kTrainFlags);
   command->get_option("--config")->required();
-  command->add_option("--resume", train_.resume, "auto, latest or a checkpoint's folder");
+  command->add_option("--resume", train_.resume,
+                      "auto (from the start where there is no checkpoint), latest, or the folder of a "
+                      "checkpoint or of a run");
   command->add_option("--run-dir", train_.run_dir, "The run's folder instead of runs/<general.run>");
   command->add_option(
       "--trace", train_.trace,
@@ -262,7 +264,7 @@ void CommandLine::add_checkpoint() {
       ->check(CLI::IsMember({"list", "verify", "hash", "diff"}));
   command
       ->add_option("path", checkpoint_.paths,
-                   "A checkpoint, or a folder of them: its newest valid one; two for diff")
+                   "A checkpoint; of a folder of them or of a run: the newest valid one; two for diff")
       ->required()
       ->check(not_empty());
   actions_[command] = [this] { return examine_checkpoint(checkpoint_); };

@@ -61,7 +61,8 @@ void apply_load_keys(ResumePoint& point, const CheckpointsConfig& keys) {
 std::optional<ResumePoint> find(const NanotronConfig& config, const ResumeRequest& request,
                                 const Search& search) {
   if (!wants_resume(config, request)) return std::nullopt;
-  const fs::path own = checkpoints_folder(planned_run_folder(config, request.run_dir), config);
+  const auto run_dir = explicit_run_folder(config, request.run_dir, request.resume);
+  const fs::path own = checkpoints_folder(planned_run_folder(config, run_dir), config);
   const auto& configured = config.checkpoints.resume_checkpoint_path;
   std::optional<std::string> path = request.resume;
   const char* where = flag;

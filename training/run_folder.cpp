@@ -47,6 +47,18 @@ void require_no_other_run(const RunFolderRequest& request) {
         "--run-dir: {} holds a run already; allowed: another folder, or --resume latest", *request.run_dir));
 }
 
+std::optional<std::string> explicit_run_folder(const NanotronConfig& config,
+                                               const std::optional<std::string>& run_dir,
+                                               const std::string& resume) {
+  if (run_dir || (resume != "auto" && resume != "latest")) return run_dir;
+  const std::string name = run_name(config);
+  std::optional<std::string> newest;
+  std::error_code error;
+  for (int n = 1; fs::exists(numbered(name, n), error); ++n)
+    if (holds_a_run(numbered(name, n))) newest = numbered(name, n).string();
+  return newest;
+}
+
 fs::path planned_run_folder(const NanotronConfig& config, const std::optional<std::string>& run_dir) {
   if (run_dir) return *run_dir;
   const std::string name = run_name(config);

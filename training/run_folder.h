@@ -19,6 +19,12 @@ struct RunFolderRequest {
 /// Throws ConfigError when an explicit folder holds a run already and the run does not go on with one.
 void require_no_other_run(const RunFolderRequest& request);
 
+/// The explicit folder that a run has: `run_dir`; or for `resume` = auto or latest without it the newest
+/// `runs/<general.run>`, -2, -3, ... that holds a run; none where there is no such run.
+[[nodiscard]] std::optional<std::string> explicit_run_folder(const NanotronConfig& config,
+                                                             const std::optional<std::string>& run_dir,
+                                                             const std::string& resume);
+
 /// The folder that a run which starts now would have: the explicit one, or `runs/<general.run>` under the
 /// current directory, with -2, -3, ... where that exists.
 [[nodiscard]] std::filesystem::path planned_run_folder(const NanotronConfig& config,

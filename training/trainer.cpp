@@ -32,7 +32,8 @@ void check_training(const NanotronConfig& config, const TrainerOptions& options)
   check_config(config, options.sources);
   const Schedule schedule = configured_schedule(config, options.sources);
   static_cast<void>(layers_per_stage(config, schedule.stage_count, options.sources));
-  check_start(config, {options.run_dir, options.resume}, options.sources);
+  check_start(config, {explicit_run_folder(config, options.run_dir, options.resume), options.resume},
+              options.sources);
   check_training_data(config, options.sources);
   if (!options.trace) return;
   const std::filesystem::path trace = *options.trace;
@@ -46,7 +47,9 @@ void check_training(const NanotronConfig& config, const TrainerOptions& options)
 
 Trainer::Trainer(const NanotronConfig& config, const Llama& model, const OptimizerDescription& optimizer,
                  TrainerOptions options)
-    : config_(config), model_(model), optimizer_(optimizer), options_(std::move(options)) {}
+    : config_(config), model_(model), optimizer_(optimizer), options_(std::move(options)) {
+  options_.run_dir = explicit_run_folder(config, options_.run_dir, options_.resume);
+}
 
 RunResult Trainer::fit() {
   check_training(config_, options_);

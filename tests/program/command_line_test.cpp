@@ -336,6 +336,20 @@ TEST_F(CommandLine, TrainsOnWhenNobodyReadsItsOutputAnyMore) {
   }
 }
 
+TEST_F(CommandLine, GoesOnWithTheNewestRunOfThatName) {
+  const std::string train = "train --config c.yaml --transport inproc --set tokens.train_steps=";
+  ASSERT_EQ(weft(train + "1").status, 0);
+  ASSERT_EQ(weft(train + "1").status, 0);
+  ASSERT_TRUE(exists("runs/tiny-2/result.json"));
+  const Outcome latest = weft(train + "2 --resume latest");
+  ASSERT_EQ(latest.status, 0) << latest.err;
+  EXPECT_THAT(text_of("runs/tiny-2/metrics.jsonl"), HasSubstr("\"step\": 2,"));
+  EXPECT_FALSE(exists("runs/tiny-3"));
+  EXPECT_EQ(weft(train + "3 --resume auto").status, 0);
+  EXPECT_THAT(text_of("runs/tiny-2/metrics.jsonl"), HasSubstr("\"step\": 3,"));
+  EXPECT_EQ(weft(train + "1 --set general.run=fresh --resume auto").status, 0) << "from the start";
+}
+
 TEST_F(CommandLine, SaysWhenItsAnswerCannotBeWritten) {
   for (const char* command : {"plan --schedule 1f1b --ranks 2 --microbatches 2", "version", "--help"}) {
     weft(std::string(command) + " >/dev/full 2>words; echo $? >status; true");
