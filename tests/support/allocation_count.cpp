@@ -12,11 +12,15 @@ thread_local std::uint64_t mine = 0;
 std::uint64_t weft::test::allocations() noexcept { return all.load(); }
 std::uint64_t weft::test::allocations_of_this_thread() noexcept { return mine; }
 
-void* operator new(std::size_t bytes) {
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   all.fetch_add(1, std::memory_order_relaxed);
   ++mine;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new(std::size_t bytes) {
+  if (void* memory = operator new(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
