@@ -2,6 +2,7 @@
 
     python3 bench/pytorch_1f1b.py            (needs torch; prints the step time, GFLOP/s by Nanotron's formula and each rank's peak memory)
     python3 bench/pytorch_1f1b.py --tiny     (the model of configs/config_tiny_llama.yaml, random tokens)
+    python3 bench/pytorch_1f1b.py --bf16     (everything in bfloat16, the optimizer too: no float32 masters; beside it --set model.dtype=bfloat16)
 """
 import os
 import resource
@@ -16,6 +17,7 @@ import torch.nn.functional as F
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 TINY = "--tiny" in sys.argv
+DTYPE = torch.bfloat16 if "--bf16" in sys.argv else torch.float32
 H, LAYERS, HEADS, KV, FFN, VOCAB, SEQ, MBS = (128, 8, 4, 4, 352, 256, 128, 2) if TINY else (512, 8, 8, 4, 1408, 8192, 256, 2)
 M, STEPS, D = 8, 12, H // HEADS
 
@@ -67,8 +69,8 @@ def run(rank, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE="2")
     dist.init_process_group("gloo")
     torch.manual_seed(rank)
-    stage = PipelineStage(Stage(rank), rank, 2, torch.device("cpu"))
-    loss = lambda y, t: F.cross_entropy(y.flatten(0, 1), t.flatten())
+    stage = PipelineStage(Stage(rank).to(DTYPE), rank, 2, torch.device("cpu"))
+    loss = lambda y, t: F.cross_entropy(y.flatten(0, 1).float(), t.flatten())
     schedule = Schedule1F1B(stage, M, loss_fn=loss)
     parameters = list(stage.submod.parameters())
     optimizer = torch.optim.AdamW(parameters, 3e-4, (0.9, 0.95), weight_decay=0.01)
@@ -77,7 +79,7 @@ def run(rank, port):
         tokens = torch.randint(VOCAB, (M * MBS, SEQ + 1))
         begin = time.perf_counter()
         schedule.step(tokens[:, :-1]) if rank == 0 else schedule.step(target=tokens[:, 1:])
-        total = sum(p.grad.square().sum() for p in parameters)
+        total = sum(p.grad.float().square().sum() for p in parameters)
         dist.all_reduce(total)
         scale = min(1.0, 1.0 / (total.sqrt().item() + 1e-6))
         for p in parameters:

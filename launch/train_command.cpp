@@ -55,6 +55,8 @@ void on_signal(int number, void (*action)(int), int flags) {
 // dropped.
 void ignore_lost_readers() { on_signal(SIGPIPE, SIG_IGN, 0); }
 
+void ignore_usr2() { on_signal(SIGUSR2, SIG_IGN, 0); }
+
 void save_on_usr1() {
   on_signal(
       SIGUSR1, [](int) { told_to_save = true; }, SA_RESTART);
@@ -119,6 +121,7 @@ int train_as_rank(const LoadedConfig& loaded, const TrainArguments& arguments) {
 
 int train_in_threads(const LoadedConfig& loaded, const TrainArguments& arguments) {
   stop_on_signals();
+  ignore_usr2();
   ignore_lost_readers();
   save_on_usr1();
   run_trainer(loaded.config, options_of(arguments, loaded));

@@ -240,7 +240,7 @@ void RankTrainer::report_failure(const char* what) const noexcept {
     RunOutcome outcome;
     outcome.steps = steps_;
     outcome.exit_reason = "failed";
-    outcome.message = fmt::format("rank {}: {}", rank_.rank(), what);
+    outcome.message = what;  // every rank may come here with the same words
     write_result(path_, outcome);
   } catch (const std::exception&) {
     // the disk may be what failed; the caller passes the cause on

@@ -116,6 +116,8 @@ void check_checkpoints_folder(const NanotronConfig& config, const ResumeRequest&
   std::error_code error;
   if (!fs::equivalent(run, folder, error)) check_folder_is_free(folder);
   const std::vector<NamedStep> steps = named_steps(folder);
+  for (const NamedStep& step : steps)
+    if (!goes_on(point, request) && !is_checkpoint(step.path)) require_own_or_absent(step.path);
   if (!goes_on(point, request) && !steps.empty())
     throw config_error(sources.find(path_key), path_key,
                        fmt::format("{} holds checkpoints already ({}), which a new run would overwrite",

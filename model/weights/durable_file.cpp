@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "weft/base/error.h"
+#include "weft/model/weights/durable_folder.h"
 
 namespace weft {
 namespace {
@@ -173,9 +174,11 @@ void check_named_file(const std::filesystem::path& path) {
   const auto target = behind_links(path);
   std::error_code error;
   if (std::filesystem::is_directory(target, error)) fail(path, "cannot be written", EISDIR);
-  const auto what = is_special(target) ? target : target.parent_path();
-  if (::access(what.c_str(), is_special(target) ? W_OK : W_OK | X_OK) != 0)
-    fail(path, "cannot be written", errno);
+  if (!is_special(target)) {
+    if (!std::filesystem::is_directory(target.parent_path(), error)) fail(path, "cannot be written", ENOENT);
+    return check_writable_folder(target.parent_path());
+  }
+  if (::access(target.c_str(), W_OK) != 0) fail(path, "cannot be written", errno);
 }
 
 std::string read_small_file(const std::filesystem::path& path, std::size_t limit) {

@@ -317,7 +317,7 @@ TEST_F(CommandLine, WritesTracesWhereTheyWereAskedFor) {
   EXPECT_FALSE(fs::is_regular_file("/dev/null"));
   EXPECT_EQ(weft(train + "--run-dir bare --trace t.json").status, 0);
   EXPECT_TRUE(exists("bare/t.json"));
-  for (const char* impossible : {"no/such/folder/t.json", "./", "''", "c.yaml/t.json", "."}) {
+  for (const char* impossible : {"no/such/folder/t.json", "/proc/t.json", "./", "''", "c.yaml/t.json", "."}) {
     const Outcome outcome = weft(train + "--run-dir never --trace " + impossible);
     EXPECT_EQ(outcome.status, 2) << impossible;
     EXPECT_THAT(outcome.err, HasSubstr("--trace")) << impossible;

@@ -159,7 +159,7 @@ TEST_F(ResumeRefusals, AFailureIsInTheResult) {
       "tokens.train_steps=9");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(text_of("bad/result.json"),
-              testing::AllOf(HasSubstr("\"exit_reason\": \"failed\""), HasSubstr("\"message\": \"rank ")));
+              testing::AllOf(HasSubstr("\"exit_reason\": \"failed\""), HasSubstr("\"message\": \"step ")));
 }
 
 }  // namespace

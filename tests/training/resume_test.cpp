@@ -291,7 +291,7 @@ TEST_F(ResumeTest, AFailureIsInTheResultUntilTheRunGoesOn) {
   const auto result = read_json(result_file(path("run")));
   EXPECT_EQ(result["exit_reason"], "failed");
   EXPECT_THAT(result["message"].get<std::string>(),
-              testing::ContainsRegex("^rank [01]: .*not finite|nan|inf"));
+              testing::ContainsRegex("^step [0-9]+.*(not finite|NaN|inf)"));
   EXPECT_FALSE(result.contains("weights_sha256"));
   bool there_while_running = true;
   TrainerOptions options = in("run", "auto");
