@@ -17,4 +17,14 @@ class BatchSource {
   virtual const TensorList& targets(std::uint32_t microbatch) = 0;
 };
 
+/// Empty lists: for ranks between the first stage and the last, and for stages without data.
+class NoBatches final : public BatchSource {
+ public:
+  const TensorList& inputs(std::uint32_t) override { return none_; }
+  const TensorList& targets(std::uint32_t) override { return none_; }
+
+ private:
+  TensorList none_;
+};
+
 }  // namespace weft

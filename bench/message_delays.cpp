@@ -127,15 +127,6 @@ class DelayedTransport final : public Transport {
   std::vector<Held> held_;
 };
 
-class NoData final : public BatchSource {
- public:
-  const TensorList& inputs(std::uint32_t) override { return nothing_; }
-  const TensorList& targets(std::uint32_t) override { return nothing_; }
-
- private:
-  TensorList nothing_;
-};
-
 ScheduleRequest request(const std::string& name, std::uint32_t max_in_flight) {
   ScheduleRequest wanted;
   wanted.schedule = name;
@@ -158,7 +149,7 @@ double measured(const ScheduleRequest& wanted, Nanoseconds op, Nanoseconds delay
     DelayedTransport transport(inner, delay);
     Rank rank(number, plan, stages, optimizer, transport, {});
     threads.watch(number, rank.loop());
-    NoData data;
+    NoBatches data;
     for (int step = 1; step <= steps; ++step) {
       const Nanoseconds start = now_ns();
       rank.train(static_cast<std::uint64_t>(step), data);

@@ -46,16 +46,6 @@ void split_into(std::vector<std::string>& lines, const std::string& text) {
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
 }
 
-// For ranks between the first stage and the last, which ask for nothing.
-class NoBatches final : public BatchSource {
- public:
-  const TensorList& inputs(std::uint32_t) override { return none_; }
-  const TensorList& targets(std::uint32_t) override { return none_; }
-
- private:
-  TensorList none_;
-};
-
 }  // namespace
 
 RankTrainer::RankTrainer(const TrainingSetup& setup, std::uint32_t rank, Transport& transport,
