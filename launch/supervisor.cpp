@@ -50,6 +50,18 @@ struct Rank {
   std::optional<siginfo_t> exit;  ///< how it ended
 };
 
+/// What is most often behind a signal that leaves a rank no last words.
+std::string_view usual_reason(int signal) {
+  switch (signal) {
+    case SIGKILL:
+      return ", by somebody or by a kernel out of memory (see dmesg)";
+    case SIGBUS:
+      return ": a file that it reads has become shorter, or /dev/shm is full";
+    default:
+      return "";
+  }
+}
+
 /// A port of this host that nothing listens on at the moment.
 std::uint16_t find_free_port() {
   const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -299,7 +311,8 @@ void Supervisor::judge_exit(std::uint32_t number) {
   if (exited && rank.exit->si_status == 0) return judge_quiet_exits();
   std::string what = exited
                          ? fmt::format("rank {} ended with exit status {}", number, rank.exit->si_status)
-                         : fmt::format("rank {} was killed by {}", number, signal_name(rank.exit->si_status));
+                         : fmt::format("rank {} was killed by {}{}", number,
+                                       signal_name(rank.exit->si_status), usual_reason(rank.exit->si_status));
   if (!rank.errors.last_lines().empty()) what += "; its last words: " + rank.errors.last_lines().back();
   if (rank.lost_peer) return verdict_.suspect({number, what}, Clock::now());
   verdict_.convict({number, what});

@@ -39,6 +39,8 @@ TEST_F(Supervisor, EndsWellForProgramsThatAreNoRanks) { EXPECT_EQ(run(job_of(2, 
 struct Ending {
   const char* action;
   const char* message;
+
+  friend void PrintTo(const Ending& ending, std::ostream* out) { *out << ending.action; }
 };
 
 class SupervisorEndings : public Supervisor, public testing::WithParamInterface<Ending> {};
@@ -55,7 +57,9 @@ INSTANTIATE_TEST_SUITE_P(
     All, SupervisorEndings,
     testing::Values(Ending{"exit=3", "weft: rank 1 ended with exit status 3\n"},
                     Ending{"abort", "weft: rank 1 was killed by signal 6 (SIGABRT)\n"},
-                    Ending{"kill=9", "weft: rank 1 was killed by signal 9 (SIGKILL)\n"},
+                    Ending{"kill=9",
+                           "weft: rank 1 was killed by signal 9 (SIGKILL), by somebody or by a kernel"},
+                    Ending{"kill=7", "weft: rank 1 was killed by signal 7 (SIGBUS): a file that it reads"},
                     Ending{"kill=15", "weft: rank 1 was killed by signal 15 (SIGTERM)\n"},
                     Ending{"exit=0", "weft: rank 1 ended with exit status 0 before its work was done\n"},
                     Ending{"leave", "weft: the control connection of rank 1 ended before its work was done"},
