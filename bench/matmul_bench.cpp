@@ -11,7 +11,6 @@
 #include "weft/model/ops/cpu/cpu_level.h"
 #include "weft/model/ops/cpu/matmul.h"
 #include "weft/model/ops/cpu/matmul_kernel.h"
-#include "weft/model/ops/cpu/small_matmul.h"
 
 namespace weft::cpu {
 namespace {
@@ -123,23 +122,6 @@ void pack_weight(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * bytes);
 }
 
-/// Scores of one attention head: q k^T, both [sequence, head_dim] parts of rows of 512; arguments: sequence,
-/// head_dim.
-void attention_scores(benchmark::State& state) {
-  const auto sequence = static_cast<std::size_t>(state.range(0));
-  const auto head = static_cast<std::size_t>(state.range(1));
-  const auto q = numbers<float>(sequence * 512);
-  const auto k = numbers<float>(sequence * 512);
-  const Aligned<float> scores(sequence * sequence);
-  const Aligned<float> packed(PackedOperand::floats(head, sequence));
-  for (auto _ : state) {
-    const PackedOperand keys(Matrix<const float>(k.data(), sequence, head, 512).transposed(), packed.span());
-    multiply(Matrix<float>(scores.data(), sequence, sequence),
-             Matrix<const float>(q.data(), sequence, head, 512), keys);
-  }
-  report(state, 2.0 * static_cast<double>(sequence * sequence * head));
-}
-
 /// The panel function on operands that stay in the first-level cache.
 void peak(benchmark::State& state) {
   const Kernel<float>& best = kernel<float>();
@@ -177,7 +159,6 @@ BENCHMARK(forward<float>)->Apply(two_threads);
 BENCHMARK(backward_weight<float>)->Apply(two_threads);
 BENCHMARK(pack_weight<float>)->Args({1, 8192, 512, 1});
 BENCHMARK(pack_weight<BFloat16>)->Args({1, 8192, 512, 1});
-BENCHMARK(attention_scores)->Args({256, 64})->Args({64, 32})->Args({256, 16})->Args({1024, 128});
 
 }  // namespace
 }  // namespace weft::cpu

@@ -71,6 +71,8 @@ struct Kind {
   DType dtype;
   bool tied;
   bool biased;
+
+  friend void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 };
 
 class LlamaStages : public testing::TestWithParam<Kind> {

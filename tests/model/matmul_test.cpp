@@ -12,7 +12,6 @@
 #include "weft/model/ops/cpu/cpu_level.h"
 #include "weft/model/ops/cpu/kernels/panels.h"
 #include "weft/model/ops/cpu/matmul_kernel.h"
-#include "weft/model/ops/cpu/small_matmul.h"
 #include "weft/tests/model/values.h"
 #include "weft/tests/support/allocation_count.h"
 
@@ -300,36 +299,6 @@ TEST(MatmulBFloat16, LogitsKeptInFloatAreTheSumsBeforeTheLastRounding) {
   for (std::size_t row = 0; row < 50; ++row) {
     for (std::size_t column = 0; column < 70; ++column) {
       EXPECT_EQ(to_bfloat16(y.view().at(row, column)), rounded.view().at(row, column));
-    }
-  }
-}
-
-TYPED_TEST(Matmul, SmallProductsAreTheSameChainsForEveryTranspositionAndPart) {
-  constexpr std::size_t m = 131, n = 70, k = 37, first_k = 9, used_k = 20, used_n = 50;
-  Values<TypeParam> a(m, k, 1), b(k, n, 2), a_across(k, m), b_across(n, k);
-  for (std::size_t i = 0; i < k; ++i) {
-    for (std::size_t j = 0; j < m; ++j) a_across.view().at(i, j) = a.view().at(j, i);
-    for (std::size_t j = 0; j < n; ++j) b_across.view().at(j, i) = b.view().at(i, j);
-  }
-  Memory<float> memory(PackedOperand::floats(k, n));
-  for (const auto& left : {a.input(), a_across.input().transposed()}) {
-    for (const auto& right : {b.input(), b_across.input().transposed()}) {
-      const PackedOperand packed(right, memory.span());
-      Values<float> c(m, used_n), sum(m, used_n, 7), old = sum;
-      multiply(c.view(), left.column_range(first_k, used_k), packed, first_k);
-      multiply_add(sum.view(), left.column_range(first_k, used_k), packed, first_k);
-      for (std::size_t row = 0; row < m; ++row) {
-        for (std::size_t column = 0; column < used_n; ++column) {
-          Chain chain, longer{old.view().at(row, column)};
-          for (std::size_t i = first_k; i < first_k + used_k; ++i) {
-            chain.add(a.view().at(row, i), b.view().at(i, column));
-            longer.add(a.view().at(row, i), b.view().at(i, column));
-          }
-          ASSERT_EQ(c.view().at(row, column), chain.sum);
-          ASSERT_EQ(sum.view().at(row, column), longer.sum);
-        }
-      }
-      EXPECT_THROW(multiply(c.view(), left, packed, 1), Error);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <ostream>
 #include <vector>
 
 #include "weft/base/error.h"
@@ -19,6 +20,13 @@
 #include "weft/model/ops/cpu/swiglu.h"
 
 namespace weft::cpu {
+
+// Names the cases below.
+static void PrintTo(const AttentionShape& shape, std::ostream* out) {
+  *out << shape.batch << "x" << shape.sequence << "x" << shape.heads << "x" << shape.kv_heads << "x"
+       << shape.head_dim;
+}
+
 namespace {
 
 using Floats = std::vector<float>;

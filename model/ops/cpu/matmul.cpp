@@ -90,7 +90,7 @@ void for_blocks(ThreadTeam& team, Matrix<Out> c, Start start, const Work& work) 
 
 template <class Element>
 Panels<Element> panels_at(const std::byte* memory, std::size_t depth, std::size_t first_panel) {
-  return {reinterpret_cast<const Element*>(memory), panel_elements<Element>(depth), 0, first_panel};
+  return {reinterpret_cast<const Element*>(memory), panel_elements<Element>(depth), first_panel};
 }
 
 template <class Element, class T>
@@ -108,7 +108,7 @@ void forward(ThreadTeam& team, Matrix<const T> x, const PackedWeight<T>& w, Matr
     using Element = decltype(packed);
     for_blocks<Element>(
         team, y, Start::zero, [&](auto& block, std::size_t row, std::size_t rows, std::size_t panel) {
-          block.add(x.row_range(row, rows), panels_at<Element>(w.forward_panels(), w.in(), panel), &team);
+          block.add(x.row_range(row, rows), panels_at<Element>(w.forward_panels(), w.in(), panel), team);
         });
   });
 }
@@ -159,7 +159,7 @@ void linear_backward_input(ThreadTeam& team, std::span<const InputGradientTerm<T
         team, dx, Start::zero, [&](auto& block, std::size_t row, std::size_t rows, std::size_t panel) {
           for (const InputGradientTerm<T>& term : terms) {
             block.add(term.dy.row_range(row, rows),
-                      panels_at<Element>(term.w->backward_panels(), term.w->out(), panel), &team);
+                      panels_at<Element>(term.w->backward_panels(), term.w->out(), panel), team);
           }
         });
   });
@@ -184,7 +184,7 @@ void linear_backward_weight(ThreadTeam& team, Matrix<const T> dy, Matrix<const T
     pack_operand<Element>(team, x, workspace.data());
     for_blocks<Element>(
         team, dw, Start::value_in_c, [&](auto& block, std::size_t row, std::size_t rows, std::size_t panel) {
-          block.add(left.row_range(row, rows), panels_at<Element>(workspace.data(), x.rows, panel), &team);
+          block.add(left.row_range(row, rows), panels_at<Element>(workspace.data(), x.rows, panel), team);
         });
   });
 }

@@ -38,7 +38,7 @@ void Block<Element, Out>::load_sums() {
 
 template <class Element, class Out>
 template <class T>
-void Block<Element, Out>::add(Matrix<const T> a, const Panels<Element>& b, ThreadTeam* team) {
+void Block<Element, Out>::add(Matrix<const T> a, const Panels<Element>& b, ThreadTeam& team) {
   const std::size_t rows = round_up(a.rows, kernel_.row_step);
   const std::size_t panels = divide_up(c_.columns, kernel_.columns);
   for (std::size_t k = 0; k < a.columns; k += kernel_.chunk) {
@@ -48,13 +48,13 @@ void Block<Element, Out>::add(Matrix<const T> a, const Panels<Element>& b, Threa
     const std::size_t stride = depth + a_gap(sizeof(Element));
     if (depth != part.columns || rows != a.rows) std::fill(a_memory_, a_memory_ + rows * stride, Element{});
     copy_rows(part, a_memory_, stride);
-    const Element* right = b.data + b.first_panel * b.panel_size + (b.first_depth + k) * kernel_.columns;
+    const Element* right = b.data + b.first_panel * b.panel_size + k * kernel_.columns;
     for (std::size_t panel = 0; panel < panels; ++panel) {
       const Element* next = panel + 1 < panels ? right + b.panel_size : right;
       kernel_.panel(rows, depth, a_memory_, stride, right, next, sums_ + panel * kernel_.columns,
                     sums_stride_, started_);
       right = next;
-      if (team != nullptr) team->poll();
+      team.poll();
     }
     started_ = true;
   }
@@ -74,10 +74,10 @@ template class Block<float, float>;
 template class Block<float, BFloat16>;
 template class Block<BFloat16, float>;
 template class Block<BFloat16, BFloat16>;
-template void Block<float, float>::add(Matrix<const float>, const Panels<float>&, ThreadTeam*);
-template void Block<float, float>::add(Matrix<const BFloat16>, const Panels<float>&, ThreadTeam*);
-template void Block<float, BFloat16>::add(Matrix<const BFloat16>, const Panels<float>&, ThreadTeam*);
-template void Block<BFloat16, float>::add(Matrix<const BFloat16>, const Panels<BFloat16>&, ThreadTeam*);
-template void Block<BFloat16, BFloat16>::add(Matrix<const BFloat16>, const Panels<BFloat16>&, ThreadTeam*);
+template void Block<float, float>::add(Matrix<const float>, const Panels<float>&, ThreadTeam&);
+template void Block<float, float>::add(Matrix<const BFloat16>, const Panels<float>&, ThreadTeam&);
+template void Block<float, BFloat16>::add(Matrix<const BFloat16>, const Panels<float>&, ThreadTeam&);
+template void Block<BFloat16, float>::add(Matrix<const BFloat16>, const Panels<BFloat16>&, ThreadTeam&);
+template void Block<BFloat16, BFloat16>::add(Matrix<const BFloat16>, const Panels<BFloat16>&, ThreadTeam&);
 
 }  // namespace weft::cpu

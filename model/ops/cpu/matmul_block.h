@@ -17,13 +17,12 @@ inline constexpr std::size_t most_chunk = 512;  // of Kernel::chunk
 /// Where the chain of each element begins.
 enum class Start { zero, value_in_c };
 
-/// A packed right operand b[depth, ...], seen from its row `first_depth` (a multiple of the kernel's
-/// depth_step) and the panel `first_panel` on. `panel_size` is the number of elements of a whole panel.
+/// A packed right operand b[depth, ...], seen from the panel `first_panel` on. `panel_size` is the number of
+/// elements of a whole panel.
 template <class Element>
 struct Panels {
   const Element* data = nullptr;
   std::size_t panel_size = 0;
-  std::size_t first_depth = 0;
   std::size_t first_panel = 0;
 };
 
@@ -36,9 +35,9 @@ class Block {
   Block(Matrix<Out> c, Start start);
 
   /// Continues every element's chain by a[rows, depth] b[depth, columns].
-  /// `team` may be null; else its poll gets its turns.
+  /// The team's poll gets its turns.
   template <class T>
-  void add(Matrix<const T> a, const Panels<Element>& b, ThreadTeam* team);
+  void add(Matrix<const T> a, const Panels<Element>& b, ThreadTeam& team);
 
   void finish();
 
