@@ -4,36 +4,22 @@
 #
 #   chaos.sh WEFT KILLS [SEED]        (prints the seed, so that a failure can be done again)
 set -euo pipefail
-weft=$1 kills=$2 seed=${3:-$(date +%N)}
+weft=$1 kills=$2 seed=${3:-$(date +%N)} here=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")
 RANDOM=$((10#$seed % 32768))
 folder=$(mktemp -d "${TMPDIR:-/tmp}/weft_chaos_XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 echo "seed $seed"
 
-cat >"$folder/tiny.yaml" <<'YAML'
-general: {run: chaos, seed: 7}
-parallelism: {pp: 1}
-model:
-  dtype: float32
-  init_method: {std: 0.1}
-  model_config: {is_llama_config: true, vocab_size: 64, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 8, num_attention_heads: 4, num_key_value_heads: 2, tie_word_embeddings: true}
-tokens: {sequence_length: 32, train_steps: STEPS, micro_batch_size: 2, batch_accumulation_per_replica: 8}
-data_stages: [{name: random, start_training_step: 1, data: {seed: 3, dataset: null}}]
-optimizer:
-  optimizer_factory: {name: adamW, adam_beta1: 0.9, adam_beta2: 0.95, adam_eps: 1e-8}
-  learning_rate_scheduler: {learning_rate: 0.003, lr_warmup_steps: 20, lr_warmup_style: linear, lr_decay_style: cosine, min_decay_lr: 0.0003}
-  weight_decay: 0.01
-  clip_grad: 1.0
-logging: {iteration_step_info_interval: 100}
-checkpoints: {checkpoint_interval: 7, keep_last: 3, save_final_state: true}
-YAML
 steps=$((100 * kills)) # more than can be done before the last kill
-sed -i "s/STEPS/$steps/" "$folder/tiny.yaml"
+model=(hidden_size=32 intermediate_size=64 num_attention_heads=4 num_key_value_heads=2)
+keys=(general.run=chaos "${model[@]/#/model.model_config.}" tokens.sequence_length=32 tokens.train_steps="$steps"
+  'optimizer.learning_rate_scheduler={learning_rate: 0.003, lr_warmup_steps: 20, lr_warmup_style: linear, lr_decay_style: cosine, min_decay_lr: 0.0003}'
+  'checkpoints={checkpoint_interval: 7, keep_last: 3}')
 
 train() { # RUN ARGUMENTS...
   local run=$1
   shift
-  exec "$weft" train --config "$folder/tiny.yaml" --run-dir "$folder/$run" "$@" >"$folder/$run.log" 2>&1
+  exec "$weft" train --config "$here/tiny.yaml" --run-dir "$folder/$run" "${keys[@]/#/--set=}" "$@" >"$folder/$run.log" 2>&1
 }
 members() { # every process of the disturbed run; ranks only with an argument
   local pid

@@ -11,24 +11,10 @@ if ! { python3 -m venv "$scratch/env" && "$scratch/env/bin/pip" install -q --dis
   exit 77
 fi
 
-cat >"$scratch/tiny.yaml" <<'YAML'
-general: {run: tiny, seed: 7}
-parallelism: {pp: 2}
-model:
-  dtype: float32
-  init_method: {std: 0.1}
-  model_config: {is_llama_config: true, vocab_size: 32, hidden_size: 16, intermediate_size: 24, num_hidden_layers: 4, num_attention_heads: 2, num_key_value_heads: 1, tie_word_embeddings: true}
-tokens: {sequence_length: 8, train_steps: 2, micro_batch_size: 2, batch_accumulation_per_replica: 2}
-data_stages: [{name: random, start_training_step: 1, data: {seed: 3, dataset: null}}]
-optimizer:
-  optimizer_factory: {name: adamW}
-  learning_rate_scheduler: {learning_rate: 0.003}
-  clip_grad: 1.0
-YAML
 for dtype in float32 bfloat16; do
   for tied in true false; do
     run="$scratch/$dtype-$tied"
-    "$weft" train --config "$scratch/tiny.yaml" --transport inproc --run-dir "$run" --set model.dtype=$dtype \
+    "$weft" train --config "$here/tiny.yaml" --transport inproc --run-dir "$run" --set model.dtype=$dtype \
       --set model.model_config.tie_word_embeddings=$tied >"$run.log" 2>&1 || { cat "$run.log"; exit 1; }
     "$weft" convert weft-to-hf "$run/checkpoints" "$run/hf"
     want=$("$weft" checkpoint hash "$run/checkpoints" | tail -n 1)

@@ -1,74 +1,30 @@
 // What ends `weft train` with status 2 before a rank starts, and `weft checkpoint` and `weft convert` on the
-// folders that users have: the built program.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-
+// folders that users have.
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
+#include "program_test.h"
+
+namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class ResumeRefusals : public testing::Test {
+class ResumeRefusals : public ProgramTest {
  protected:
-  ResumeRefusals() {
-    std::string name = testing::TempDir() + "weft-resume-XXXXXX";
-    folder_ = mkdtemp(name.data());
-    std::ofstream(folder_ / "c.yaml") << R"(general: {run: tiny}
-parallelism: {pp: 2}
-model:
-  dtype: float32
-  init_method: {std: 0.02}
-  model_config: {is_llama_config: true, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 4, num_attention_heads: 2, vocab_size: 64}
-tokens: {sequence_length: 8, micro_batch_size: 1, batch_accumulation_per_replica: 2, train_steps: 2}
-data_stages:
-  - {name: r, start_training_step: 1, data: {dataset: null}}
-optimizer:
-  optimizer_factory: {name: adamW}
-  learning_rate_scheduler: {learning_rate: 0.001}
-)";
-  }
-  ~ResumeRefusals() override { fs::remove_all(folder_); }
-
-  struct Outcome {
-    int status;
-    std::string out;
-    std::string err;
-  };
-  Outcome weft(const std::string& arguments) const { return in(".", arguments); }
-  Outcome in(const std::string& where, const std::string& arguments) const {
-    const std::string home = folder_.string();
-    const std::string command = "cd " + home + " && cd " + where + " && " WEFT_PROGRAM " " + arguments +
-                                " >" + home + "/out 2>" + home + "/err";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of("out"), text_of("err")};
-  }
-  std::string text_of(const std::string& name) const {
-    std::stringstream text;
-    text << std::ifstream(folder_ / name).rdbuf();
-    return text.str();
-  }
-  std::vector<std::string> names(const std::string& below = "") const {
+  std::vector<std::string> names() const {
     std::vector<std::string> all;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_ / below))
+    for (const auto& entry : fs::recursive_directory_iterator(folder_))
       if (entry.path().filename() != "out" && entry.path().filename() != "err")
         all.push_back(entry.path().string());
     std::sort(all.begin(), all.end());
     return all;
   }
-
-  fs::path folder_;
 };
 
 TEST_F(ResumeRefusals, EndWithStatusTwoAndMakeNothing) {
-  ASSERT_EQ(weft("train --config c.yaml --run-dir old --transport inproc").status, 0) << text_of("err");
+  ASSERT_EQ(weft("train --config tiny.yaml --run-dir old --transport inproc").status, 0) << text_of("err");
   const auto before = names();
   const std::pair<const char*, const char*> cases[] = {
       {"--resume latest", "--resume: latest: there is no checkpoint in runs/tiny"},
@@ -78,7 +34,7 @@ TEST_F(ResumeRefusals, EndWithStatusTwoAndMakeNothing) {
       {"--set checkpoints.checkpoints_path=/proc/nope",
        "checkpoints.checkpoints_path: /proc/nope: cannot be"},
       {"--set checkpoints.checkpoints_path=../../old/checkpoints", "checkpoints_path: "},
-      {"--run-dir c.yaml", "--run-dir: c.yaml: is not a folder"},
+      {"--run-dir tiny.yaml", "--run-dir: tiny.yaml: is not a folder"},
       {"--run-dir /proc/x", "--run-dir: /proc/x: cannot be made"},
       {"--run-dir old --resume auto --set model.model_config.rope_theta=5",
        "model.model_config.rope_theta: is"},
@@ -88,7 +44,7 @@ TEST_F(ResumeRefusals, EndWithStatusTwoAndMakeNothing) {
   };
   for (const auto& [arguments, words] : cases)
     for (const char* how : {"", " --dry-run"}) {
-      const Outcome outcome = weft(std::string("train --config c.yaml ") + arguments + how);
+      const Outcome outcome = weft(std::string("train --config tiny.yaml ") + arguments + how);
       EXPECT_EQ(outcome.status, 2) << arguments;
       EXPECT_THAT(outcome.err, HasSubstr(words)) << arguments;
       EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
@@ -98,40 +54,40 @@ TEST_F(ResumeRefusals, EndWithStatusTwoAndMakeNothing) {
 
 TEST_F(ResumeRefusals, AFolderThatIsGoneIsNoPlaceForARun) {
   fs::create_directories(folder_ / "gone");
-  const Outcome outcome = in("gone", "train --config ../c.yaml --dry-run");
+  const Outcome outcome = shell(WEFT_PROGRAM " train --config ../tiny.yaml --dry-run", "gone");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  const std::string config = (folder_ / "c.yaml").string();
-  const Outcome gone = in("gone && rmdir ../gone", "train --config " + config);
+  const std::string config = (folder_ / "tiny.yaml").string();
+  const Outcome gone = shell(WEFT_PROGRAM " train --config " + config, "gone && rmdir ../gone");
   EXPECT_EQ(gone.status, 2);
   EXPECT_THAT(gone.err, HasSubstr("the current folder no longer exists"));
 }
 
 TEST_F(ResumeRefusals, AFinishedRunIsAnswered) {
-  ASSERT_EQ(weft("train --config c.yaml --run-dir old").status, 0) << text_of("err");
+  ASSERT_EQ(weft("train --config tiny.yaml --run-dir old").status, 0) << text_of("err");
   const auto before = names();
   const std::string result = text_of("old/result.json");
   const std::string config = text_of("old/config.yaml");
   for (const char* transport : {"ucx", "inproc"}) {
     const Outcome again =
-        weft(std::string("train --config c.yaml --run-dir old --resume auto --threads 1 --transport ") +
+        weft(std::string("train --config tiny.yaml --run-dir old --resume auto --threads 1 --transport ") +
              transport);
     EXPECT_EQ(again.status, 0) << again.err;
-    EXPECT_THAT(again.out, HasSubstr("all 2 steps are done already"));
+    EXPECT_THAT(again.out, HasSubstr("all 3 steps are done already"));
     EXPECT_EQ(names(), before);
     EXPECT_EQ(text_of("old/config.yaml"), config);
   }
   fs::remove(folder_ / "old" / "result.json");
-  EXPECT_EQ(weft("train --config c.yaml --run-dir old --resume latest").status, 0);
+  EXPECT_EQ(weft("train --config tiny.yaml --run-dir old --resume latest").status, 0);
   EXPECT_EQ(text_of("old/result.json"), result);
 }
 
 TEST_F(ResumeRefusals, FoldersOfRunsAndDamageAreUnderstood) {
-  ASSERT_EQ(weft("train --config c.yaml --run-dir old --transport inproc").status, 0) << text_of("err");
+  ASSERT_EQ(weft("train --config tiny.yaml --run-dir old --transport inproc").status, 0) << text_of("err");
   const Outcome hash = weft("checkpoint hash old");
   EXPECT_EQ(hash.status, 0);
   EXPECT_EQ(hash.out, weft("checkpoint hash old/checkpoints").out);
   EXPECT_EQ(weft("checkpoint verify old").status, 0);
-  EXPECT_EQ(weft("checkpoint diff old old/checkpoints/step-00000002").status, 0);
+  EXPECT_EQ(weft("checkpoint diff old old/checkpoints/step-00000003").status, 0);
   EXPECT_EQ(weft("checkpoint list old").status, 0);
   fs::create_directories(folder_ / "here");
   fs::create_directories(folder_ / "empty");
@@ -141,11 +97,11 @@ TEST_F(ResumeRefusals, FoldersOfRunsAndDamageAreUnderstood) {
     EXPECT_EQ(converted.status, 0) << target << converted.err;
     EXPECT_TRUE(fs::exists(folder_ / target / "config.json")) << target;
   }
-  fs::resize_file(folder_ / "old/checkpoints/step-00000002/weights-0000.safetensors", 10);
+  fs::resize_file(folder_ / "old/checkpoints/step-00000003/weights-0000.safetensors", 10);
   const Outcome list = weft("checkpoint list old");
   EXPECT_EQ(list.status, 1);
   EXPECT_THAT(list.out,
-              HasSubstr("damaged: old/checkpoints/step-00000002/weights-0000.safetensors: has 10 bytes"));
+              HasSubstr("damaged: old/checkpoints/step-00000003/weights-0000.safetensors: has 10 bytes"));
   fs::create_directories(folder_ / "none");
   const Outcome none = weft("checkpoint list none");
   EXPECT_EQ(none.status, 1);
@@ -155,7 +111,8 @@ TEST_F(ResumeRefusals, FoldersOfRunsAndDamageAreUnderstood) {
 
 TEST_F(ResumeRefusals, AFailureIsInTheResult) {
   const Outcome outcome = weft(
-      "train --config c.yaml --run-dir bad --set optimizer.learning_rate_scheduler.learning_rate=1e30 --set "
+      "train --config tiny.yaml --run-dir bad --set optimizer.learning_rate_scheduler.learning_rate=1e30 "
+      "--set "
       "tokens.train_steps=9");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(text_of("bad/result.json"),
@@ -163,3 +120,4 @@ TEST_F(ResumeRefusals, AFailureIsInTheResult) {
 }
 
 }  // namespace
+}  // namespace weft

@@ -9,6 +9,9 @@
 #include "weft/training/checkpoint/find.h"
 
 namespace weft {
+
+static void PrintTo(DType type, std::ostream* out) { *out << dtype_name(type); }
+
 namespace {
 
 using testing::ElementsAre;
