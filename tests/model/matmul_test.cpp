@@ -133,25 +133,25 @@ struct Exact {
 template <class Sum, class T, class Visit>
 void walk(Layer<T>& layer, Matrix<const float> old_dw, Visit visit) {
   const auto [rows, out, in] = layer.sizes;
+  const Matrix<const T> x = layer.x.input(), w = layer.w.input(), second_w = layer.second_w.input(),
+                        dy = layer.dy.input(), second_dy = layer.second_dy.input();
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t o = 0; o < out; ++o) {
       Sum sum;
-      for (std::size_t i = 0; i < in; ++i) sum.add(layer.x.view().at(r, i), layer.w.view().at(o, i));
+      for (std::size_t i = 0; i < in; ++i) sum.add(x.at(r, i), w.at(o, i));
       visit(sum, layer.y.view().at(r, o));
     }
     for (std::size_t i = 0; i < in; ++i) {
       Sum sum;
-      for (std::size_t o = 0; o < out; ++o) sum.add(layer.dy.view().at(r, o), layer.w.view().at(o, i));
-      for (std::size_t o = 0; o < out / 2 + 1; ++o) {
-        sum.add(layer.second_dy.view().at(r, o), layer.second_w.view().at(o, i));
-      }
+      for (std::size_t o = 0; o < out; ++o) sum.add(dy.at(r, o), w.at(o, i));
+      for (std::size_t o = 0; o < out / 2 + 1; ++o) sum.add(second_dy.at(r, o), second_w.at(o, i));
       visit(sum, layer.dx.view().at(r, i));
     }
   }
   for (std::size_t o = 0; o < out; ++o) {
     for (std::size_t i = 0; i < in; ++i) {
       Sum sum{old_dw.at(o, i)};
-      for (std::size_t r = 0; r < rows; ++r) sum.add(layer.dy.view().at(r, o), layer.x.view().at(r, i));
+      for (std::size_t r = 0; r < rows; ++r) sum.add(dy.at(r, o), x.at(r, i));
       visit(sum, layer.dw.view().at(o, i));
     }
   }

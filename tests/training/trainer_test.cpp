@@ -147,7 +147,7 @@ TEST_P(GoldenLlama, TenStepsGiveHuggingFacesNumbersAtEveryPartition) {
       if (pp * schedule.default_chunks > layers) continue;
       if (schedule.name == "dualpipe_v" && expected["micro_batches"] < 2 * pp) continue;
 #ifdef __SANITIZE_ADDRESS__
-      if (pp > 2) continue;  // the rest runs in Release; here it would take minutes
+      if (pp != 2) continue;  // the rest runs in Release; here it would take minutes
 #endif
       SCOPED_TRACE(fmt::format("{} pp={}", schedule.name, pp));
       const Run run = train(with(text, {fmt::format("pipeline_parallel.schedule={}", schedule.name),
