@@ -42,13 +42,16 @@ std::vector<OpCosts> stage_costs(const NanotronConfig& config, const std::vector
   return costs;
 }
 
-/// The layers of the stages of another run of the same model.
-std::vector<std::int64_t> layers_of_run(NanotronConfig config, std::size_t stages) {
-  if (stages > static_cast<std::size_t>(config.model.model_config.num_hidden_layers))
-    throw ScheduleError(fmt::format("the trace has {} stages, the model has {} layers", stages,
+/// The layers of the stages of another run of the same model: as configured if that fits its number of
+/// stages.
+std::vector<std::int64_t> layers_of_run(NanotronConfig config, const MeasuredCosts& run) {
+  if (run.stages.size() > static_cast<std::size_t>(config.model.model_config.num_hidden_layers))
+    throw ScheduleError(fmt::format("the trace has {} stages, the model has {} layers", run.stages.size(),
                                     config.model.model_config.num_hidden_layers));
-  config.pipeline_parallel.partition = {};
-  return layers_per_stage(config, static_cast<std::int64_t>(stages));
+  PartitionConfig& partition = config.pipeline_parallel.partition;
+  if (partition.rule == PartitionConfig::Rule::given && partition.layers.size() != run.stages.size())
+    partition = {};
+  return layers_per_stage(config, run.rank_of);
 }
 
 void add(OpCosts& sum, const OpCosts& more) {
@@ -60,9 +63,9 @@ void add(OpCosts& sum, const OpCosts& more) {
 
 std::vector<OpCosts> measured_costs(const NanotronConfig& config, const std::vector<std::int64_t>& layers,
                                     const MeasuredCosts& measured) {
-  if (measured.stages.size() == layers.size()) return measured.stages;
+  const std::vector<std::int64_t> run = layers_of_run(config, measured);
+  if (run == layers) return measured.stages;
   const PartitionCost cost = flops_cost(config);
-  const std::vector<std::int64_t> run = layers_of_run(config, measured.stages.size());
   const std::vector<double> run_flops = stage_flops(cost, run);
   std::vector<OpCosts> layer_costs;
   for (std::size_t stage = 0; stage < run.size(); ++stage)
@@ -119,7 +122,7 @@ SimulationSettings PlanCosts::settings() const {
 }
 
 PipelinePlan pipeline_of_model(const NanotronConfig& config, const Schedule& schedule) {
-  const std::vector<std::int64_t> layers = layers_per_stage(config, schedule.stage_count);
+  const std::vector<std::int64_t> layers = layers_per_stage(config, schedule.rank_of);
   const int threads = static_cast<int>(config.pipeline_parallel.threads.value_or(1));
   return plan_pipeline(schedule, Llama(config).stages({layers.begin(), layers.end()}, threads),
                        configured_optimizer(config)->factory(threads));
@@ -127,7 +130,7 @@ PipelinePlan pipeline_of_model(const NanotronConfig& config, const Schedule& sch
 
 Plan plan_of_model(const NanotronConfig& config, const PlanCosts& costs, const ConfigSources& sources) {
   Schedule schedule = configured_schedule(config, sources);
-  const std::vector<std::int64_t> layers = layers_per_stage(config, schedule.stage_count, sources);
+  const std::vector<std::int64_t> layers = layers_per_stage(config, schedule.rank_of, sources);
 
   SimulationSettings settings = costs.settings();
   settings.stages = costs.measured ? measured_costs(config, layers, *costs.measured)

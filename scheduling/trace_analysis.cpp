@@ -215,6 +215,9 @@ MeasuredCosts measure_costs(std::span<const TraceEvent> trace) {
     costs.stages.push_back(
         {stage.forward.mean(), stage.input.mean(), stage.weight.mean(), stage.update.mean()});
   }
+  costs.rank_of.resize(costs.stages.size());
+  for (const auto& [rank, stages] : stages_of)
+    for (const std::uint16_t stage : stages) costs.rank_of[stage] = rank;
   costs.latency = measure_latency(events);
   return costs;
 }

@@ -31,7 +31,7 @@ int threads_per_rank(const NanotronConfig& config, std::uint32_t ranks_here) {
 void check_training(const NanotronConfig& config, const TrainerOptions& options) {
   check_config(config, options.sources);
   const Schedule schedule = configured_schedule(config, options.sources);
-  static_cast<void>(layers_per_stage(config, schedule.stage_count, options.sources));
+  static_cast<void>(layers_per_stage(config, schedule.rank_of, options.sources));
   check_start(config, {explicit_run_folder(config, options.run_dir, options.resume), options.resume},
               options.sources);
   check_training_data(config, options.sources);
@@ -60,7 +60,7 @@ RunResult Trainer::fit() {
         fmt::format("parallelism.pp: {} ranks are configured, {} were launched; allowed: the same number",
                     schedule.ranks, environment->world_size));
   std::vector<std::uint32_t> layers;
-  for (const std::int64_t n : layers_per_stage(config_, schedule.stage_count))
+  for (const std::int64_t n : layers_per_stage(config_, schedule.rank_of))
     layers.push_back(static_cast<std::uint32_t>(n));
   const int threads = threads_per_rank(config_, environment ? environment->local_world_size : schedule.ranks);
   const StageFactory stages = model_.stages(layers, threads);

@@ -45,7 +45,9 @@ class Checker {
     if (stages > most_stages) {
       fail("parallelism.pp", fmt::format("pp x chunks makes {} stages", stages), "up to 65535");
     }
-    if (stages > 0) (void)layers_per_stage(config_, stages, sources_);
+    if (stages <= 0) return;
+    const std::vector<std::uint32_t> any_rank(static_cast<std::size_t>(stages));  // changes no refusal
+    (void)layers_per_stage(config_, any_rank, sources_);
   }
 
   void model() const {

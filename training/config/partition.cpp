@@ -3,18 +3,37 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <functional>
+#include <queue>
+#include <utility>
 
 #include "weft/training/model_flops.h"
 
 namespace weft {
 namespace {
 
-/// `layers` over `stages`, larger stages first.
-std::vector<std::int64_t> spread_evenly(std::int64_t layers, std::int64_t stages) {
-  std::vector<std::int64_t> result(static_cast<std::size_t>(stages), stages > 0 ? layers / stages : 0);
-  for (std::int64_t i = 0; stages > 0 && i < layers % stages; ++i) ++result[static_cast<std::size_t>(i)];
-  return result;
+/// A rank or a stage.
+struct Bin {
+  std::int64_t layers = 0;
+  bool has_head = false;
+
+  [[nodiscard]] double cost(const PartitionCost& unit) const {
+    return static_cast<double>(layers) * unit.layer + (has_head ? unit.head : 0);
+  }
+};
+
+/// Adds `layers` to the bins, one after the other to the one that costs least with it, the first of equals.
+/// Since all layers cost the same, nothing has a smaller largest bin.
+void fill(std::vector<Bin>& bins, std::int64_t layers, const PartitionCost& unit) {
+  using Offer = std::pair<double, std::size_t>;  // cost with one layer more, bin
+  std::priority_queue<Offer, std::vector<Offer>, std::greater<>> offers;
+  for (std::size_t i = 0; i < bins.size(); ++i) offers.emplace(bins[i].cost(unit) + unit.layer, i);
+  for (; layers > 0; --layers) {
+    const std::size_t bin = offers.top().second;
+    offers.pop();
+    ++bins[bin].layers;
+    offers.emplace(bins[bin].cost(unit) + unit.layer, bin);
+  }
 }
 
 }  // namespace
@@ -33,29 +52,23 @@ PartitionCost nanotron_cost(const ModelArgs& model) {
           static_cast<double>(model.padded_vocab_size()) * hidden};
 }
 
-std::vector<std::int64_t> balanced_partition(std::int64_t layers, std::int64_t stages,
+std::vector<std::int64_t> balanced_partition(std::int64_t layers, std::span<const std::uint32_t> rank_of,
                                              const PartitionCost& cost) {
-  if (stages == 1) return {layers};
-  // All layers cost the same, so a cut is known by the last stage's share; the others are spread evenly.
-  const auto cost_of = [&](std::int64_t stage_layers) {
-    return static_cast<double>(stage_layers) * cost.layer;
-  };
-  std::int64_t best = 0;
-  double best_largest = 0;
-  double best_smallest = 0;
-  for (std::int64_t last = 1; last <= layers - (stages - 1); ++last) {
-    const std::int64_t others = layers - last;
-    const double last_cost = cost_of(last) + cost.head;
-    const double largest = std::max(cost_of((others + stages - 2) / (stages - 1)), last_cost);
-    const double smallest = std::min(cost_of(others / (stages - 1)), last_cost);
-    if (best == 0 || largest < best_largest || (largest == best_largest && smallest > best_smallest)) {
-      best = last;
-      best_largest = largest;
-      best_smallest = smallest;
-    }
+  std::vector<std::vector<std::size_t>> stages_of(*std::max_element(rank_of.begin(), rank_of.end()) + 1);
+  for (std::size_t stage = 0; stage < rank_of.size(); ++stage) stages_of[rank_of[stage]].push_back(stage);
+
+  std::vector<Bin> ranks;
+  for (const auto& stages : stages_of) ranks.push_back({static_cast<std::int64_t>(stages.size()), false});
+  ranks[rank_of.back()].has_head = true;
+  fill(ranks, layers - static_cast<std::int64_t>(rank_of.size()), cost);
+
+  std::vector<std::int64_t> result(rank_of.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    std::vector<Bin> stages(stages_of[rank].size(), Bin{1, false});
+    if (ranks[rank].has_head) stages.back().has_head = true;
+    fill(stages, ranks[rank].layers - static_cast<std::int64_t>(stages.size()), cost);
+    for (std::size_t i = 0; i < stages.size(); ++i) result[stages_of[rank][i]] = stages[i].layers;
   }
-  std::vector<std::int64_t> result = spread_evenly(layers - best, stages - 1);
-  result.push_back(best);
   return result;
 }
 
@@ -74,12 +87,10 @@ std::vector<std::int64_t> nanotron_partition(std::int64_t layers, std::int64_t s
   return result;
 }
 
-std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config, std::int64_t stages) {
-  return layers_per_stage(config, stages, ConfigSources{});
-}
-
-std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config, std::int64_t stages,
+std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config,
+                                           std::span<const std::uint32_t> rank_of,
                                            const ConfigSources& sources) {
+  const auto stages = static_cast<std::int64_t>(rank_of.size());
   const std::int64_t layers = config.model.model_config.num_hidden_layers;
   const PartitionConfig& partition = config.pipeline_parallel.partition;
   const std::string partition_path = "pipeline_parallel.partition";
@@ -112,7 +123,7 @@ std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config, std::in
     }
     result = partition.rule == PartitionConfig::Rule::nanotron
                  ? nanotron_partition(layers, stages, nanotron_cost(config.model))
-                 : balanced_partition(layers, stages, flops_cost(config));
+                 : balanced_partition(layers, rank_of, flops_cost(config));
   }
   const auto empty = std::find(result.begin(), result.end(), 0);
   if (empty != result.end()) {

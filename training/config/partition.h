@@ -1,6 +1,7 @@
 #pragma once
 // Which stage gets how many layers. The embedding is on the first stage, the head and the loss on the last.
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "weft/training/config/nanotron_config.h"
@@ -19,9 +20,12 @@ struct PartitionCost {
 /// Nanotron's estimate: 4 heads d_head hidden + 3 ffn hidden a layer, vocabulary x hidden for the head.
 [[nodiscard]] PartitionCost nanotron_cost(const ModelArgs& model);
 
-/// The contiguous cut with the smallest largest stage cost, at least one layer per stage; among equals the
-/// most even one, larger stages first. layers >= stages >= 1. result[stage] = layers.
-[[nodiscard]] std::vector<std::int64_t> balanced_partition(std::int64_t layers, std::int64_t stages,
+/// At least one layer per stage; first the smallest largest rank, since a step cannot be shorter than the
+/// work of its fullest rank, then, inside every rank, the smallest largest stage. Among equals the most even
+/// cut, larger ranks and stages first. `rank_of` is the rank of each stage; layers >= stages >= 1.
+/// result[stage] = layers.
+[[nodiscard]] std::vector<std::int64_t> balanced_partition(std::int64_t layers,
+                                                           std::span<const std::uint32_t> rank_of,
                                                            const PartitionCost& cost);
 
 /// Nanotron's rule: blocks are placed in order; stage i is full once the cost so far exceeds (i + 1) / stages
@@ -30,13 +34,11 @@ struct PartitionCost {
 [[nodiscard]] std::vector<std::int64_t> nanotron_partition(std::int64_t layers, std::int64_t stages,
                                                            const PartitionCost& cost);
 
-/// Layers per stage as configured, `stages` = pp x stages per rank. Throws ConfigError, naming the key, when
-/// there are more stages than layers, when a given list has the wrong length or sum, or when a stage would
-/// hold no layer (as Nanotron's rule does with a large vocabulary).
-[[nodiscard]] std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config, std::int64_t stages);
-
-/// The same, with the places of the keys for messages.
-[[nodiscard]] std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config, std::int64_t stages,
-                                                         const ConfigSources& sources);
+/// Layers per stage as configured, for stages that lie on these ranks. Throws ConfigError, naming the key and
+/// its place, when there are more stages than layers, when a given list has the wrong length or sum, or when
+/// a stage would hold no layer (as Nanotron's rule does with a large vocabulary).
+[[nodiscard]] std::vector<std::int64_t> layers_per_stage(const NanotronConfig& config,
+                                                         std::span<const std::uint32_t> rank_of,
+                                                         const ConfigSources& sources = {});
 
 }  // namespace weft
