@@ -188,11 +188,14 @@ MeasuredCosts measure_costs(std::span<const TraceEvent> trace) {
   const auto left = leaving_times(events);
   std::map<std::uint16_t, StageLengths> lengths;
   std::map<std::uint32_t, std::set<std::uint16_t>> stages_of;
+  std::map<std::uint16_t, std::uint32_t> rank_of;
   for (const TraceEvent& event : events) {
     if (event.kind != TraceKind::executed) continue;
     const Op& op = event.op;
     StageLengths& stage = lengths[op.stage];
     stages_of[event.rank].insert(op.stage);
+    if (rank_of.try_emplace(op.stage, event.rank).first->second != event.rank)
+      throw ScheduleError(fmt::format("the trace has stage {} on two ranks", op.stage));
     const Nanoseconds length = event.end - event.start;
     if (op.kind == OpKind::forward) stage.forward.add(length);
     if (op.kind == OpKind::backward_input) stage.input.add(length);
@@ -215,9 +218,9 @@ MeasuredCosts measure_costs(std::span<const TraceEvent> trace) {
     costs.stages.push_back(
         {stage.forward.mean(), stage.input.mean(), stage.weight.mean(), stage.update.mean()});
   }
-  costs.rank_of.resize(costs.stages.size());
-  for (const auto& [rank, stages] : stages_of)
-    for (const std::uint16_t stage : stages) costs.rank_of[stage] = rank;
+  for (const auto& [stage, rank] : rank_of)  // counted anew: a file may hold any number
+    costs.rank_of.push_back(
+        static_cast<std::uint32_t>(std::distance(stages_of.begin(), stages_of.find(rank))));
   costs.latency = measure_latency(events);
   return costs;
 }

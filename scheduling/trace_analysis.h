@@ -27,7 +27,7 @@ namespace weft {
 /// What the ops of a run cost: mean times, for simulations of the same stages.
 struct MeasuredCosts {
   std::vector<OpCosts> stages;         ///< [stage]; a rank's update is spread evenly over its stages
-  std::vector<std::uint32_t> rank_of;  ///< [stage]
+  std::vector<std::uint32_t> rank_of;  ///< [stage]; ranks without an op do not count
   Nanoseconds latency = 0;  ///< from the end of what made a message to its arrival, mean over the borders of
                             ///< the medians of both directions (so that clocks of hosts need not agree)
 };

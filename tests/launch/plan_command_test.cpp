@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "weft/launch/command_line.h"
@@ -181,6 +182,20 @@ TEST_F(PlanCommand, PlansAgainstATraceWithTheCostsOfTheTrace) {
   put_trace("whole.json", {.schedule = "1f1b", .ranks = 2, .microbatches = 4}, false);
   EXPECT_THAT(weft("plan --schedule 1f1b --ranks 2 --microbatches 4 --against @whole.json").out,
               StartsWith("The plan's costs are 1 each, not those of the run: the trace has a B without"));
+}
+
+TEST_F(PlanCommand, CutsTheCostsOfATraceAnewForAnotherPlacement) {
+  // Layers per stage: 3, 2, 2, 1 in the loop, 2, 3, 2, 1 in the V, whose rank 0 has the head. Every stage of
+  // the loop took 12 ms, so layers take 4, 6 or 6 ms, and the last one with the head 12.
+  put_trace("loop.json", {.schedule = "interleaved_1f1b", .ranks = 2, .chunks = 2, .microbatches = 4});
+  const std::string plan =
+      "plan --config @c.yaml --set model.model_config.num_hidden_layers=8 --costs-from @loop.json --format "
+      "json --pipeline_parallel_schedule ";
+  const auto busy = [&](const std::string& schedule, std::size_t rank) {
+    return nlohmann::json::parse(weft(plan + schedule).out)["ranks"][rank]["busy"].get<double>();
+  };
+  EXPECT_DOUBLE_EQ(busy("interleaved_1f1b", 0), busy("interleaved_1f1b", 1));
+  EXPECT_NEAR(busy("zbv", 1) / busy("zbv", 0), (4.0 + 6 + 6 + 6 + 6) / (4 + 4 + 12), 1e-3);
 }
 
 TEST_F(PlanCommand, SaysWhenATraceIsOfAnotherPipeline) {

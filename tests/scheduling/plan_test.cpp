@@ -294,6 +294,7 @@ TEST(Plan, costs_come_back_from_a_trace) {
     const MeasuredCosts costs = measure_costs(trace);
     ASSERT_EQ(costs.stages.size(), schedule.stage_count) << info.name;
     EXPECT_EQ(costs.latency, 40) << info.name;
+    EXPECT_EQ(costs.rank_of, schedule.rank_of) << info.name;
     for (std::uint32_t stage = 0; stage < schedule.stage_count; ++stage) {
       EXPECT_EQ(costs.stages[stage].forward, settings.stages[stage].forward) << info.name;
       EXPECT_EQ(costs.stages[stage].input, settings.stages[stage].input) << info.name;
@@ -301,6 +302,13 @@ TEST(Plan, costs_come_back_from_a_trace) {
       EXPECT_EQ(costs.stages[stage].update, settings.stages[stage].update) << info.name;
     }
     EXPECT_THROW((void)measure_costs(std::span(trace).first(1)), ScheduleError);
+    for (TraceEvent& event : trace) event.rank = UINT32_MAX - event.rank;  // as a file may say
+    std::vector<std::uint32_t> renumbered = schedule.rank_of;
+    for (std::uint32_t& rank : renumbered) rank = schedule.ranks - 1 - rank;
+    EXPECT_EQ(measure_costs(trace).rank_of, renumbered) << info.name;
+    for (TraceEvent& event : trace)
+      if (event.step == 3) event.rank = 7;
+    EXPECT_THROW((void)measure_costs(trace), ScheduleError) << "a stage on two ranks";
   }
   EXPECT_THROW((void)measure_costs({}), ScheduleError);
 }
