@@ -25,9 +25,9 @@ Variables rank_variables(std::uint32_t rank, std::uint32_t ranks, const Meeting&
       {"MASTER_ADDR", meeting.host},
       {"MASTER_PORT", std::to_string(meeting.free_port)},
   };
-  if (std::getenv("UCX_ERROR_SIGNALS") == nullptr) variables.emplace_back("UCX_ERROR_SIGNALS", "");
-  if (std::getenv("UCX_WARN_UNUSED_ENV_VARS") == nullptr)
-    variables.emplace_back("UCX_WARN_UNUSED_ENV_VARS", "n");
+  for (const auto& [name, value] :
+       {std::pair{"UCX_ERROR_SIGNALS", ""}, {"UCX_LOG_FILE", "stderr"}, {"UCX_WARN_UNUSED_ENV_VARS", "n"}})
+    if (std::getenv(name) == nullptr) variables.emplace_back(name, value);
   return variables;
 }
 

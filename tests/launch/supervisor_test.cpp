@@ -212,15 +212,16 @@ TEST_F(Supervisor, TakesTwoSignalsInARowForOneWish) {
 }
 
 TEST_F(Supervisor, GivesEveryRankItsPlaceAndNoInput) {
-  const Outcome outcome = run(job_of(
-      2, {"1:env=WEFT_RANK", "1:env=WEFT_WORLD_SIZE", "1:env=RANK", "1:env=WORLD_SIZE", "1:env=LOCAL_RANK",
-          "1:env=LOCAL_WORLD_SIZE", "1:env=MASTER_ADDR", "1:env=UCX_ERROR_SIGNALS", "1:input"}));
+  const Outcome outcome =
+      run(job_of(2, {"1:env=WEFT_RANK", "1:env=WEFT_WORLD_SIZE", "1:env=RANK", "1:env=WORLD_SIZE",
+                     "1:env=LOCAL_RANK", "1:env=LOCAL_WORLD_SIZE", "1:env=MASTER_ADDR",
+                     "1:env=UCX_ERROR_SIGNALS", "1:env=UCX_LOG_FILE", "1:input"}));
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.out,
             "[rank 1] WEFT_RANK=1\n[rank 1] WEFT_WORLD_SIZE=2\n[rank 1] RANK=1\n[rank 1] WORLD_SIZE=2\n[rank "
             "1] LOCAL_RANK=1\n"
             "[rank 1] LOCAL_WORLD_SIZE=2\n[rank 1] MASTER_ADDR=127.0.0.1\n[rank 1] UCX_ERROR_SIGNALS=\n[rank "
-            "1] input ends: 1\n");
+            "1] UCX_LOG_FILE=stderr\n[rank 1] input ends: 1\n");
 }
 
 TEST_F(Supervisor, PassesWholeLinesOnInTheirOrder) {

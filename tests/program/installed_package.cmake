@@ -1,9 +1,9 @@
 # Installs weft into a scratch folder, builds the examples against it with find_package(weft), and runs them.
 # Called by ctest: cmake -DBUILD=... -DSOURCE=... -DSCRATCH=... -P installed_package.cmake
 function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
   if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${ARGN}\nended with ${status}:\n${output}")
+    message(FATAL_ERROR "${ARGN}\nended with ${status}:\n${output}${errors}")
   endif()
   set(output "${output}" PARENT_SCOPE)
 endfunction()
@@ -19,6 +19,6 @@ set(threads "${output}")
 run(${SCRATCH}/weft/bin/weft launch -n 3 -- ${SCRATCH}/examples/mlp_regression)
 string(REPLACE "[rank 2] " "" output "${output}") # the launcher says whose line it is
 if(NOT output STREQUAL threads)
-  message(FATAL_ERROR "as processes:\n${output}\nas threads:\n${threads}")
+  message(FATAL_ERROR "as processes:\n${output}${errors}\nas threads:\n${threads}")
 endif()
 file(REMOVE_RECURSE ${SCRATCH})

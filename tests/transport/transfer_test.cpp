@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "weft/base/error.h"
+#include "weft/tests/support/loopback.h"
 #include "weft/tests/transport/conversation.h"
 #include "weft/tests/transport/process_group.h"
 #include "weft/transport/inproc/inproc_transport.h"
@@ -82,7 +83,13 @@ Fabric ucx(std::string name, const char* transports, std::string lane, PayloadPa
           }};
 }
 
-class Transfer : public testing::TestWithParam<Fabric> {};
+class Transfer : public testing::TestWithParam<Fabric> {
+ protected:
+  void SetUp() override {
+    const std::string problem = test::no_loopback();
+    if (GetParam().name.starts_with("UcxTcp") && !problem.empty()) GTEST_SKIP() << problem;
+  }
+};
 
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;

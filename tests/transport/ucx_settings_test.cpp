@@ -16,7 +16,7 @@ using testing::HasSubstr;
 constexpr std::uint64_t mb = 1'000'000;
 
 HostFacts host(const std::string& name, std::uint64_t free_bytes, bool sysv = true) {
-  return {name, free_bytes, sysv, ""};
+  return {name, free_bytes, sysv, true, ""};
 }
 
 std::map<std::string, std::string> values_of(const Settings& settings) {
@@ -24,12 +24,15 @@ std::map<std::string, std::string> values_of(const Settings& settings) {
 }
 
 TEST(UcxSettings, SurviveTheWay) {
-  HostFacts facts{"host a", 123'456'789'012, true, "UCX_MM_SEG_SIZE=16k\n"};
-  const HostFacts got = decode_host_facts(encode(facts));
-  EXPECT_EQ(got.host, facts.host);
-  EXPECT_EQ(got.shared_memory, facts.shared_memory);
-  EXPECT_EQ(got.sysv, facts.sysv);
-  EXPECT_EQ(got.overrides, facts.overrides);
+  for (const auto& [sysv, loopback] : {std::pair{true, false}, {false, true}, {true, true}}) {
+    const HostFacts facts{"host a", 123'456'789'012, sysv, loopback, "UCX_MM_SEG_SIZE=16k\n"};
+    const HostFacts got = decode_host_facts(encode(facts));
+    EXPECT_EQ(got.host, facts.host);
+    EXPECT_EQ(got.shared_memory, facts.shared_memory);
+    EXPECT_EQ(got.sysv, facts.sysv);
+    EXPECT_EQ(got.loopback, facts.loopback);
+    EXPECT_EQ(got.overrides, facts.overrides);
+  }
 }
 
 TEST(UcxSettings, ThatAreCutOrTooLongAreRefused) {
@@ -79,8 +82,10 @@ TEST(UcxSettings, TakeTheNextTransportWithOneWarningWhereNothingFits) {
 }
 
 TEST(UcxSettings, UseTheLoopbackDeviceOnlyOnOneHost) {
-  const std::vector<HostFacts> one(2, host("a", 100 * mb));
+  std::vector<HostFacts> one(2, host("a", 100 * mb));
   EXPECT_EQ(values_of(agree(one, 0))["NET_DEVICES"], "lo");
+  one[1].loopback = false;
+  EXPECT_EQ(values_of(agree(one, 0)).count("NET_DEVICES"), 0u) << "UCX would warn about it";
   const std::vector<HostFacts> two{host("a", 100 * mb), host("b", 100 * mb)};
   EXPECT_EQ(values_of(agree(two, 0)).count("NET_DEVICES"), 0u);
   EXPECT_EQ(values_of(agree(two, 0))["TLS"], "^cma,posix,sysv") << "nobody to share memory with";

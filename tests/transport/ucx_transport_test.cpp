@@ -14,6 +14,7 @@
 
 #include "weft/base/error.h"
 #include "weft/tests/support/allocation_count.h"
+#include "weft/tests/support/loopback.h"
 #include "weft/tests/transport/conversation.h"
 #include "weft/tests/transport/process_group.h"
 
@@ -50,6 +51,10 @@ class CountingSink final : public MessageSink {
 /// The transports over which failures are looked for.
 class UcxOver : public testing::TestWithParam<const char*> {
  protected:
+  void SetUp() override {
+    const std::string problem = test::no_loopback();
+    if (GetParam() == std::string("tcp,self") && !problem.empty()) GTEST_SKIP() << problem;
+  }
   static void choose() {
     if (GetParam() != std::string("default")) setenv("UCX_TLS", GetParam(), 1);
     setenv("UCX_KEEPALIVE_INTERVAL", "200ms", 1);
@@ -341,6 +346,7 @@ bool shrink_shared_memory() {
 }
 
 TEST(UcxTransport, TakesTheNextTransportWhenSharedMemoryIsTooSmall) {
+  if (const std::string problem = test::no_loopback(); !problem.empty()) GTEST_SKIP() << problem;
   const auto endings = run_processes(2, [](std::uint32_t rank, const ByteExchange& exchange) {
     if (!shrink_shared_memory()) throw Error("not allowed");
     const auto transport = make_ucx_transport(rank, 2, exchange);

@@ -27,6 +27,7 @@ constexpr std::size_t small_segment = 8256;
 constexpr std::uint64_t small_worker = 4'600'000;
 
 constexpr std::uint32_t facts_magic = 0x31465557;  // "WUF1"
+constexpr unsigned has_sysv = 1, has_loopback = 2;
 constexpr std::size_t longest_text = 16 * 1024;
 
 std::string first_line(const char* path) {
@@ -136,6 +137,7 @@ HostFacts observe_host() {
   if (statvfs(folder.c_str(), &space) == 0 && access(folder.c_str(), W_OK) == 0)
     facts.shared_memory = std::uint64_t{space.f_bavail} * space.f_frsize;
   facts.sysv = sysv_available();
+  facts.loopback = access("/sys/class/net/lo", F_OK) == 0;
   facts.overrides = segment_overrides();
   return facts;
 }
@@ -144,7 +146,8 @@ std::vector<std::byte> encode(const HostFacts& facts) {
   std::vector<std::byte> bytes(13);
   store_le(bytes.data(), facts_magic);
   store_le(bytes.data() + 4, facts.shared_memory);
-  store_le(bytes.data() + 12, static_cast<std::uint8_t>(facts.sysv));
+  store_le(bytes.data() + 12,
+           static_cast<std::uint8_t>((facts.sysv ? has_sysv : 0) | (facts.loopback ? has_loopback : 0)));
   append_text(bytes, facts.host);
   append_text(bytes, facts.overrides);
   return bytes;
@@ -154,7 +157,9 @@ HostFacts decode_host_facts(std::span<const std::byte> bytes) {
   if (bytes.size() < 13 || load_le<std::uint32_t>(bytes.data()) != facts_magic) refuse_facts();
   HostFacts facts;
   facts.shared_memory = load_le<std::uint64_t>(bytes.data() + 4);
-  facts.sysv = load_le<std::uint8_t>(bytes.data() + 12) != 0;
+  const auto flags = load_le<std::uint8_t>(bytes.data() + 12);
+  facts.sysv = (flags & has_sysv) != 0;
+  facts.loopback = (flags & has_loopback) != 0;
   bytes = bytes.subspan(13);
   facts.host = take_text(bytes);
   facts.overrides = take_text(bytes);
@@ -167,6 +172,7 @@ Settings agree(std::span<const HostFacts> facts, std::uint32_t rank) {
   std::uint64_t ranks = 0;  // on this host
   std::uint64_t free_bytes = UINT64_MAX;
   bool sysv = true;
+  bool loopback = true;
   for (std::size_t other = 0; other < facts.size(); ++other) {
     if (facts[other].host != own.host) continue;
     if (facts[other].overrides != own.overrides)
@@ -177,11 +183,12 @@ Settings agree(std::span<const HostFacts> facts, std::uint32_t rank) {
     ++ranks;
     free_bytes = std::min(free_bytes, facts[other].shared_memory);
     sysv = sysv && facts[other].sysv;
+    loopback = loopback && facts[other].loopback;
   }
 
   Settings settings;
   settings.values = {{"MM_ERROR_HANDLING", "y"}, {"KEEPALIVE_INTERVAL", "1s"}};
-  if (ranks == facts.size()) settings.values.emplace_back("NET_DEVICES", "lo");
+  if (ranks == facts.size() && loopback) settings.values.emplace_back("NET_DEVICES", "lo");
 
   bool large = free_bytes >= ranks * large_worker;
   const std::string shortage =

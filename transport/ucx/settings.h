@@ -16,6 +16,7 @@ struct HostFacts {
   std::string host;                 ///< equal for ranks that share a kernel, a network and /dev/shm
   std::uint64_t shared_memory = 0;  ///< free bytes where POSIX shared memory lies
   bool sysv = false;                ///< System V shared memory can be had
+  bool loopback = false;            ///< UCX finds the loopback device: it looks into /sys/class/net
   std::string overrides;            ///< the UCX_MM_*, UCX_POSIX_* and UCX_SYSV_* variables, "name=value\n"
 };
 
