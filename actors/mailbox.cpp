@@ -159,6 +159,14 @@ void Mailbox::file(const MessageHeader& header, Buffer buffer) {
                       static_cast<std::uint32_t>(step_), TraceKind::arrived, phase_});
 }
 
+bool Mailbox::has_room(MessageKind kind, std::uint16_t stage) noexcept {
+  const Edge* edge = outgoing_edge(kind, stage);
+  if (edge == nullptr || edge->local()) return true;
+  for (std::size_t t = 0; t < edge->plan.tensors.size(); ++t)
+    if (edge->credits[t] == 0 || edge->send[t]->available() == 0) return false;
+  return true;
+}
+
 Task<void> Mailbox::reserve(MessageKind kind, std::uint16_t stage, std::vector<Buffer>& buffers) {
   Edge* edge = outgoing_edge(kind, stage);
   if (edge == nullptr) co_return;
@@ -186,6 +194,8 @@ void Mailbox::post(MessageKind kind, std::uint16_t stage, std::uint32_t microbat
                             name(kind), expected));
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     Tensor& tensor = tensors[t];
+    if (!tensor && tensor.shape().elements() > 0)
+      throw Error(fmt::format("stage {}: tensor {} of its {} has no memory", stage, t, name(kind)));
     if (tensor.dtype() != edge->plan.tensors[t].dtype)
       throw Error(fmt::format("stage {}: tensor {} of its {} is {}, its plan says {}", stage, t, name(kind),
                               dtype_name(tensor.dtype()), dtype_name(edge->plan.tensors[t].dtype)));

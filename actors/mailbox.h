@@ -52,6 +52,8 @@ class Mailbox final : public MessageSink {
   /// Takes it; must have arrived.
   [[nodiscard]] TensorList take(MessageKind kind, std::uint16_t stage, std::uint32_t microbatch);
 
+  /// Whether reserve() of the same would not wait.
+  [[nodiscard]] bool has_room(MessageKind kind, std::uint16_t stage) noexcept;
   /// Buffers for what `stage` will send as `kind`, with a credit each, appended to `buffers` in tensor order.
   /// Waits for buffers or credits; with the plan's credits it waits for nothing but its own earlier sends.
   Task<void> reserve(MessageKind kind, std::uint16_t stage, std::vector<Buffer>& buffers);

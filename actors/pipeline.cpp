@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
 #include <condition_variable>
 #include <thread>
 
@@ -25,6 +26,13 @@ class GivenBatch final : public BatchSource {
 };
 
 PipelinePlan make_plan(const PipelineConfig& config) {
+  if (!config.stages)
+    throw ConfigError("PipelineConfig::stages is empty; allowed: a function that makes a stage");
+  if (!config.optimizer)
+    throw ConfigError("PipelineConfig::optimizer is empty; allowed: a function that makes an optimizer");
+  if (config.clip_gradient && !(*config.clip_gradient > 0 && std::isfinite(*config.clip_gradient)))
+    throw ConfigError(
+        fmt::format("PipelineConfig::clip_gradient is {}; allowed: above 0, or none", *config.clip_gradient));
   ScheduleRequest request;
   request.schedule = config.schedule;
   request.ranks = config.ranks;
@@ -32,6 +40,12 @@ PipelinePlan make_plan(const PipelineConfig& config) {
   request.microbatches = config.microbatches;
   request.max_in_flight = config.max_in_flight;
   return plan_pipeline(make_schedule(request), config.stages, config.optimizer);
+}
+
+/// What all processes must agree on.
+std::string describe(const Schedule& schedule) {
+  return fmt::format("{}, {} ranks, {} stages, {} micro-batches", schedule.name, schedule.ranks,
+                     schedule.stage_count, schedule.microbatches);
 }
 
 RankOptions make_options(const PipelineConfig& config) {
@@ -63,7 +77,7 @@ class Pipeline::Backend {
 class Pipeline::ProcessBackend final : public Backend {
  public:
   ProcessBackend(PipelineConfig given, const RankEnvironment& environment)
-      : Backend(std::move(given)), process_(environment, {}) {
+      : Backend(std::move(given)), process_(environment, {{"pipeline", describe(plan.schedule)}}) {
     if (environment.world_size != plan.schedule.ranks)
       throw ConfigError(
           fmt::format("this pipeline has {} ranks, it was launched with {}; allowed: weft launch -n {}",
@@ -132,7 +146,12 @@ class Pipeline::ThreadBackend final : public Backend {
       ended_ = true;
       changed_.notify_all();
     });
-    wait_for_all();
+    try {
+      wait_for_all();
+    } catch (...) {  // no destructor runs for an object that was not made
+      runner_.join();
+      throw;
+    }
   }
   ~ThreadBackend() override {
     {

@@ -30,7 +30,8 @@ struct PipelineConfig {
 };
 
 /// Under `weft launch` (WEFT_RANK is set) this process is one rank and the messages go over UCX; otherwise
-/// all ranks are threads of this process. Every process makes the same calls with the same data.
+/// all ranks are threads of this process. Every process makes the same calls with the same data. A pipeline
+/// that stands still (a policy that never names some op) is ended by `weft launch`; threads wait for ever.
 class Pipeline {
  public:
   /// Plans, takes all memory, makes the stages. Throws ScheduleError, ConfigError, TransportError, Error.

@@ -49,6 +49,16 @@ void add_edges(PipelinePlan& plan) {
   }
 }
 
+// Sums and products of such sizes stay in range.
+void check_sizes(std::uint16_t stage, const StagePlan& plan) {
+  constexpr std::size_t most = std::size_t{1} << 56;
+  for (const auto& [name, bytes] : {std::pair{"activation_slot", plan.activation_slot},
+                                    {"weight_slot", plan.weight_slot},
+                                    {"workspace", plan.workspace},
+                                    {"state", plan.state}})
+    if (bytes > most) throw Error(fmt::format("stage {} plans a {} of {} bytes", stage, name, bytes));
+}
+
 void find_ties(PipelinePlan& plan, const std::vector<std::vector<Parameter>>& parameters) {
   std::map<std::string, std::pair<std::uint16_t, std::uint32_t>> first_uses;
   for (std::uint16_t stage = 0; stage < parameters.size(); ++stage)
@@ -77,8 +87,10 @@ PipelinePlan plan_pipeline(Schedule schedule, const StageFactory& stages, const 
   std::vector<std::vector<Parameter>> parameters(count);
   for (std::uint16_t s = 0; s < count; ++s) {
     const std::unique_ptr<Stage> stage = stages(s, count);
+    if (!stage) throw Error(fmt::format("the stage factory made no stage {}", s));
     plan.inputs.push_back(input);
     plan.stages.push_back(stage->plan(input));
+    check_sizes(s, plan.stages.back());
     input = plan.stages.back().outputs;
     if (input.size() > TensorList::capacity) throw Error(fmt::format("stage {} has more than 8 outputs", s));
     if (plan.schedule.splits_backward && !plan.stages.back().splits_backward)
@@ -103,7 +115,9 @@ PipelinePlan plan_pipeline(Schedule schedule, const StageFactory& stages, const 
     plan.parameter_bytes.push_back(std::min<std::uint64_t>(values, plan.stages.back().state));
     plan.gradient_bytes.push_back(
         std::min(gradients, plan.stages.back().state - plan.parameter_bytes.back()));
-    plan.state_bytes.push_back(optimizer ? optimizer()->state_bytes(pointers) : 0);
+    const std::unique_ptr<Optimizer> updates = optimizer ? optimizer() : nullptr;
+    if (optimizer && !updates) throw Error("the optimizer factory made no optimizer");
+    plan.state_bytes.push_back(updates ? updates->state_bytes(pointers) : 0);
   }
   find_ties(plan, parameters);
   add_edges(plan);

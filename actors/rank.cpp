@@ -71,11 +71,14 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
                                        view_);
   transport.attach(*mailbox_);
   std::unique_ptr<Policy> policy;
-  if (options_.policy)
-    policy = std::make_unique<InTurnPolicy>(options_.policy(plan.schedule, rank),
-                                            plan.schedule.stages_of[rank], plan.schedule.microbatches);
-  else
+  if (options_.policy) {
+    policy = options_.policy(plan.schedule, rank);
+    if (!policy) throw Error(fmt::format("the policy factory made no policy for rank {}", rank));
+    policy = std::make_unique<InTurnPolicy>(std::move(policy), plan.schedule.stages_of[rank],
+                                            plan.schedule.microbatches);
+  } else {
     policy = make_policy(plan.schedule, rank);
+  }
   actor_ = std::make_unique<StageActor>(rank, plan, stages_, std::move(policy), *mailbox_, view_, arena_);
   collectives_ = std::make_unique<Collectives>(rank, transport.world_size(), *mailbox_);
 
@@ -117,6 +120,7 @@ double Rank::evaluate(std::uint64_t pass, BatchSource& data) { return loop_.run(
 Task<void> Rank::train_step(std::uint64_t step, BatchSource& data) {
   step_ = step;
   co_await actor_->run_step(step, Phase::train, data);
+  actor_->wait_for_others();
   co_await exchange_tied();
   co_await agree();
   actor_->leave_step();

@@ -36,7 +36,8 @@ struct StagePlan {
   std::size_t activation_slot = 0;  ///< kept from F to I for one micro-batch, received input not counted
   std::size_t weight_slot = 0;      ///< kept from I to W for one micro-batch
   std::size_t workspace = 0;        ///< scratch of one op, shared by all ops of a rank
-  std::size_t state = 0;            ///< parameters, gradients, packed weights: taken once by Stage::allocate
+  std::size_t state = 0;            ///< parameters, gradients, packed weights: taken once by Stage::allocate;
+                                    ///< the sum of aligned() over its takes, each begins on a border
   bool splits_backward = true;      ///< false: I and W cannot be run apart; orders that need it are refused
   bool keeps_input_until_weight =
       false;  ///< the received input is read by W as well (else it is given back after I)
@@ -59,11 +60,14 @@ class MicrobatchContext {
   const TensorList* targets = nullptr;  ///< last stage: this micro-batch's targets
   double loss = 0;                      ///< last stage: set by forward
 
-  /// Memory for output or input-gradient number `i` of this op, of at most the declared size. Throws Error
-  /// when it is larger.
+  /// Memory for output or input-gradient number `i` of this op, of at most the declared size; once in an op.
+  /// Throws Error otherwise.
   [[nodiscard]] Tensor allocate(std::size_t i, DType dtype, const Shape& shape) {
     if (i >= outputs_.size())
       throw Error("stage " + std::to_string(stage) + " has no output number " + std::to_string(i));
+    if (!outputs_[i])
+      throw Error("stage " + std::to_string(stage) + " allocates output number " + std::to_string(i) +
+                  " twice");
     return Tensor(std::move(outputs_[i]), dtype, shape);
   }
   /// Progresses transfers; long ops call it at least every 200 us. Never resumes a coroutine.
@@ -110,8 +114,8 @@ class Stage {
   /// F. `context.input` holds the received tensors. At the last stage sets `context.loss` and returns no
   /// tensors.
   virtual Task<StageOutput> forward(MicrobatchContext& context) = 0;
-  /// I. `output_gradient` is empty at the last stage. Returns a gradient for each differentiable input;
-  /// nothing at the first stage.
+  /// I. `output_gradient` is empty at the last stage. Returns a gradient for each differentiable input, of
+  /// its shape; nothing at the first stage.
   virtual Task<StageOutput> backward_input(MicrobatchContext& context, TensorList output_gradient) = 0;
   /// W.
   virtual Task<void> backward_weight(MicrobatchContext& context) = 0;

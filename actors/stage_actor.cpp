@@ -31,10 +31,12 @@ Task<void> StageActor::issue(Decision decision) {
     throw ScheduleError(
         fmt::format("rank {}: the policy names {} whose inputs are not there", rank_, to_string(op)));
   LocalStage& at = local(op.stage);
-  if (op.kind == OpKind::forward)
-    co_await mailbox_.reserve(MessageKind::activation, op.stage, at.contexts[op.microbatch].outputs_);
-  else if (op.kind != OpKind::backward_weight)
-    co_await mailbox_.reserve(MessageKind::gradient, op.stage, at.contexts[op.microbatch].outputs_);
+  if (op.kind != OpKind::backward_weight) {
+    const auto kind = op.kind == OpKind::forward ? MessageKind::activation : MessageKind::gradient;
+    if (observer_ != nullptr && !mailbox_.has_room(kind, op.stage))
+      observer_->waiting(ops_done_, "room at the receiver of its next message");
+    co_await mailbox_.reserve(kind, op.stage, at.contexts[op.microbatch].outputs_);
+  }
 
   const Nanoseconds start = mailbox_.loop().now();
   if (observer_) observer_->working(ops_done_, op);
@@ -114,6 +116,7 @@ Task<void> StageActor::backward_input(LocalStage& at, std::uint32_t microbatch) 
     gradient = mailbox_.take(MessageKind::gradient, context.stage, microbatch);
 
   StageOutput output = co_await at.stage->backward_input(context, std::move(gradient));
+  check_gradients(at, context, output.tensors);
   mailbox_.post(MessageKind::gradient, context.stage, microbatch, std::move(output.tensors));
   context.outputs_.clear();
   at.activation[microbatch].release();
@@ -151,6 +154,7 @@ StageActor::StageActor(std::uint32_t rank, const PipelinePlan& plan,
     LocalStage& at = stages_.emplace_back();
     at.stage = stages[i].get();
     at.plan = &plan.stages[view.stages()[i]];
+    at.inputs = &plan.inputs[view.stages()[i]];
     at.activation_slots =
         std::make_unique<BlockPool>(arena, at.plan->activation_slot, peaks[i].activation_slots);
     at.weight_slots = std::make_unique<BlockPool>(arena, at.plan->weight_slot, peaks[i].weight_slots);
@@ -212,6 +216,24 @@ StageActor::LocalStage& StageActor::local(std::uint16_t stage) noexcept {
   const auto stages = view_.stages();
   return stages_[static_cast<std::size_t>(std::lower_bound(stages.begin(), stages.end(), stage) -
                                           stages.begin())];
+}
+
+// Their number and type are the mailbox's to check.
+void StageActor::check_gradients(const LocalStage& at, const MicrobatchContext& context,
+                                 const TensorList& gradients) const {
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < context.input.size() && next < gradients.size(); ++i) {
+    if (!(*at.inputs)[i].differentiable) continue;
+    const Tensor& gradient = gradients[next++];
+    if (gradient.shape() != context.input[i].shape())
+      throw Error(fmt::format("stage {}, micro-batch {}: the gradient of input {} is {}, the input is {}",
+                              context.stage, context.microbatch, i, gradient.shape().str(),
+                              context.input[i].shape().str()));
+  }
+}
+
+void StageActor::wait_for_others() noexcept {
+  if (observer_ != nullptr) observer_->waiting(ops_done_, "the other ranks at the end of the step");
 }
 
 void StageActor::check_loss(const MicrobatchContext& context) const {

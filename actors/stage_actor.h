@@ -57,6 +57,8 @@ class StageActor {
   /// Adds the update of the current step to the trace.
   void trace_update(Nanoseconds start, Nanoseconds end);
   void observe(ActorObserver* observer) noexcept { observer_ = observer; }
+  /// Tells the observer that this rank has run its ops and waits for what the others have to say.
+  void wait_for_others() noexcept;
   /// Tells the observer that the step is over but for the update.
   void leave_step() noexcept {
     if (observer_ != nullptr) observer_->outside();
@@ -66,6 +68,7 @@ class StageActor {
   struct LocalStage {
     Stage* stage = nullptr;
     const StagePlan* plan = nullptr;
+    const ShapeList* inputs = nullptr;  // largest
     std::unique_ptr<BlockPool> activation_slots;
     std::unique_ptr<BlockPool> weight_slots;
     std::vector<MicrobatchContext> contexts;  // [micro-batch]
@@ -84,6 +87,8 @@ class StageActor {
   void hold(std::uint64_t bytes) noexcept;
   void trace(TraceKind kind, const Op& op, Nanoseconds start, Nanoseconds end);
   void check_loss(const MicrobatchContext& context) const;
+  void check_gradients(const LocalStage& local, const MicrobatchContext& context,
+                       const TensorList& gradients) const;
   void describe_wait() noexcept;
   LocalStage& local(std::uint16_t stage) noexcept;
 

@@ -32,8 +32,8 @@ class DenseStage final : public weft::Stage {
     if (!last_) plan.outputs.push_back({weft::DType::float32, weft::Shape{most_rows, width}});
     plan.activation_slot = most_rows * width * sizeof(float);  // the layer's output, for tanh's derivative
     plan.weight_slot = most_rows * width * sizeof(float);      // the gradient before tanh, for W
-    plan.state = 2 * width * width * sizeof(float);            // weight and gradient
-    plan.keeps_input_until_weight = true;                      // W multiplies it with the gradient
+    plan.state = 2 * weft::aligned(width * width * sizeof(float));  // weight and gradient
+    plan.keeps_input_until_weight = true;                           // W multiplies it with the gradient
     return plan;
   }
 

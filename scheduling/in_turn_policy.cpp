@@ -39,6 +39,10 @@ Decision InTurnPolicy::choose(const RankView& view) {
     const Decision decision = inner_->choose(view);
     if (decision.op() == nullptr) return decision;
     const Op wished = *decision.op();
+    if (wished.microbatch >= microbatches_ ||
+        std::find(stages_.begin(), stages_.end(), wished.stage) == stages_.end())
+      throw ScheduleError(fmt::format("rank {}: the policy names {}, which is no op of this rank",
+                                      view.rank(), to_string(wished)));
     if (turns_.is_held(wished))
       throw ScheduleError(
           fmt::format("rank {}: the policy named {} again while that is held until {}W{} has run; it must "

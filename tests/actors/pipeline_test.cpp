@@ -1,6 +1,9 @@
 #include "weft/actors/pipeline.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "toy_model.h"
 #include "weft/base/error.h"
@@ -8,6 +11,7 @@
 namespace weft {
 namespace {
 
+using testing::HasSubstr;
 using toy::ToyBatch;
 using toy::ToyOptions;
 
@@ -20,6 +24,54 @@ PipelineConfig config(std::uint32_t ranks, std::uint32_t m, ToyOptions toy = {})
   return pipeline;
 }
 
+/// A toy stage with its calls changed on the way.
+struct Changes {
+  std::function<void(StagePlan&)> plan = [](StagePlan&) {};
+  bool allocates_twice = false;
+  bool wrong_gradient = false;  ///< the shape of the gradient is not that of the input
+};
+class ChangedStage final : public Stage {
+ public:
+  ChangedStage(std::unique_ptr<Stage> stage, Changes changes)
+      : stage_(std::move(stage)), changes_(std::move(changes)) {}
+  StagePlan plan(const ShapeList& input) override {
+    StagePlan plan = stage_->plan(input);
+    changes_.plan(plan);
+    return plan;
+  }
+  void allocate(Arena& state) override { stage_->allocate(state); }
+  std::span<Parameter> parameters() override { return stage_->parameters(); }
+  Task<StageOutput> forward(MicrobatchContext& context) override {
+    StageOutput output = co_await stage_->forward(context);
+    if (changes_.allocates_twice && context.stage == 0)
+      output.tensors[0] = context.allocate(0, DType::float32, output.tensors[0].shape());
+    co_return output;
+  }
+  Task<StageOutput> backward_input(MicrobatchContext& context, TensorList gradient) override {
+    const bool changed = changes_.wrong_gradient && context.stage == 1;
+    if (changed) {
+      co_await stage_->backward_input(context, std::move(gradient));
+      static float number = 0;
+      co_return StageOutput(TensorList(
+          Tensor(Buffer::borrowed(reinterpret_cast<std::byte*>(&number), 4), DType::float32, Shape{1, 1})));
+    }
+    co_return co_await stage_->backward_input(context, std::move(gradient));
+  }
+  Task<void> backward_weight(MicrobatchContext& context) override { return stage_->backward_weight(context); }
+
+ private:
+  std::unique_ptr<Stage> stage_;
+  Changes changes_;
+};
+
+PipelineConfig changed(const Changes& changes) {
+  PipelineConfig pipeline = config(2, 2);
+  pipeline.stages = [inner = pipeline.stages, changes](std::uint16_t stage, std::uint16_t stages) {
+    return std::make_unique<ChangedStage>(inner(stage, stages), changes);
+  };
+  return pipeline;
+}
+
 std::vector<double> losses(PipelineConfig given, int steps) {
   const std::uint32_t m = given.microbatches;
   Pipeline pipeline(std::move(given));
@@ -29,6 +81,16 @@ std::vector<double> losses(PipelineConfig given, int steps) {
     all.push_back(pipeline.step(batch.all_inputs(), batch.all_targets()).loss);
   }
   return all;
+}
+
+/// What making the pipeline, or its first step, throws.
+std::string problem_of(PipelineConfig given) {
+  try {
+    losses(std::move(given), 1);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
 }
 
 TEST(Pipeline, RanksAsThreadsGiveTheBitsOfOneRank) {
@@ -82,6 +144,35 @@ TEST(Pipeline, AShapeAboveTheDeclaredOneIsRefused) {
   larger.rows = toy.rows + 1;
   ToyBatch batch(1, 2, larger);
   EXPECT_THROW(pipeline.step(batch.all_inputs(), batch.all_targets()), Error);
+}
+
+TEST(Pipeline, WhatCannotBeMadeIsRefusedWithItsCause) {
+  const auto with = [](const std::function<void(PipelineConfig&)>& change) {
+    PipelineConfig pipeline = config(2, 2);
+    change(pipeline);
+    return problem_of(std::move(pipeline));
+  };
+  EXPECT_THAT(with([](auto& c) { c.stages = nullptr; }), HasSubstr("PipelineConfig::stages is empty"));
+  EXPECT_THAT(with([](auto& c) { c.optimizer = nullptr; }), HasSubstr("PipelineConfig::optimizer is empty"));
+  EXPECT_THAT(with([](auto& c) { c.stages = [](auto, auto) { return nullptr; }; }),
+              HasSubstr("the stage factory made no stage 0"));
+  EXPECT_THAT(with([](auto& c) { c.optimizer = [] { return nullptr; }; }),
+              HasSubstr("the optimizer factory made no optimizer"));
+  EXPECT_THAT(with([](auto& c) { c.policy = [](auto&, auto) { return nullptr; }; }),
+              HasSubstr("the policy factory made no policy for rank"));
+  for (const double clip : {-1.0, 0.0, std::nan("")})
+    EXPECT_THAT(with([&](auto& c) { c.clip_gradient = clip; }), HasSubstr("clip_gradient is")) << clip;
+  EXPECT_THAT(problem_of(changed({.plan = [](StagePlan& plan) { plan.state = 64; }})),
+              HasSubstr("is used up"));
+  EXPECT_THAT(problem_of(changed({.plan = [](StagePlan& plan) { plan.activation_slot = SIZE_MAX; }})),
+              HasSubstr("plans a activation_slot of"));
+}
+
+TEST(Pipeline, WrongOutputsOfAStageAreRefused) {
+  EXPECT_EQ(problem_of(changed({})), "");
+  EXPECT_THAT(problem_of(changed({.allocates_twice = true})), HasSubstr("allocates output number 0 twice"));
+  EXPECT_THAT(problem_of(changed({.wrong_gradient = true})),
+              HasSubstr("stage 1, micro-batch 0: the gradient of input 0 is [1, 1], the input is [4, 5]"));
 }
 
 TEST(Pipeline, ParametersOfAllRanksAreThere) {

@@ -221,5 +221,68 @@ TEST(Rank, APolicyThatNamesAnOpWithoutItsInputsIsRefused) {
   EXPECT_THROW(pipeline.train(1, batch), ScheduleError);
 }
 
+/// The policy of the schedule, changed on one rank.
+RankOptions with_policy_of(std::uint32_t changed_rank,
+                           std::function<Decision(Policy& own, const RankView& view)> choose) {
+  class Changed final : public Policy {
+   public:
+    Changed(std::unique_ptr<Policy> own, std::function<Decision(Policy&, const RankView&)> choose)
+        : own_(std::move(own)), choose_(std::move(choose)) {}
+    void begin_step(std::uint64_t step, Phase phase) override { own_->begin_step(step, phase); }
+    Decision choose(const RankView& view) override { return choose_(*own_, view); }
+
+   private:
+    std::unique_ptr<Policy> own_;
+    std::function<Decision(Policy&, const RankView&)> choose_;
+  };
+  RankOptions options;
+  options.policy = [=](const Schedule& schedule, std::uint32_t rank) -> std::unique_ptr<Policy> {
+    auto own = make_policy(schedule, rank);
+    if (rank != changed_rank) return own;
+    return std::make_unique<Changed>(std::move(own), choose);
+  };
+  return options;
+}
+
+TEST(Rank, APolicyThatNamesAnOpThatThereIsNotIsRefused) {
+  for (const Op& op : {Op{99, 0, OpKind::forward}, Op{99, 0, OpKind::backward}, Op{0, 1, OpKind::forward}}) {
+    auto transports = make_inproc_transports(2);
+    HandStepped pipeline(
+        toy::toy_plan("1f1b", 2, 2), {}, pointers(transports), [] { return false; },
+        with_policy_of(0, [&](Policy&, const RankView&) { return Decision::run(op); }));
+    ToyBatch batch(1, 2);
+    try {
+      pipeline.train(1, batch);
+      FAIL() << "nothing was thrown";
+    } catch (const ScheduleError& e) {
+      EXPECT_NE(std::string(e.what()).find("which is no op of this rank"), std::string::npos) << e.what();
+    }
+  }
+}
+
+// What the launcher's report of a standstill is made of: a rank that has done its ops waits as well.
+TEST(Rank, SaysThatItWaitsWhereverItStandsStill) {
+  const auto standstill = [](const std::function<Decision(Policy&, const RankView&)>& choose) {
+    auto transports = make_inproc_transports(2);
+    HandStepped pipeline(
+        toy::toy_plan("1f1b", 2, 8), {}, pointers(transports), [] { return false; },
+        with_policy_of(0, choose));
+    ToyBatch batch(1, 8);
+    try {
+      pipeline.train(1, batch);
+    } catch (const std::runtime_error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const std::string at_end = standstill([](Policy& own, const RankView& view) {
+    const Decision decision = own.choose(view);
+    const Op* op = decision.op();
+    return op != nullptr && op->kind == OpKind::backward && op->microbatch == 7 ? Decision::wait() : decision;
+  });
+  EXPECT_NE(at_end.find("rank 1 waits for the other ranks at the end of the step"), std::string::npos)
+      << at_end;
+}
+
 }  // namespace
 }  // namespace weft

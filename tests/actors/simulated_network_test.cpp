@@ -106,8 +106,8 @@ TEST(SimulatedNetworkTest, ALostMessageIsAStandstillNotAWrongNumber) {
   } catch (const std::runtime_error& e) {
     EXPECT_STREQ(
         e.what(),
-        "the pipeline stands still; rank 0 waits for the gradient of 1B2 from rank 1; rank 1 waits for "
-        "nothing");
+        "the pipeline stands still; rank 0 waits for the gradient of 1B2 from rank 1; rank 1 waits for the "
+        "other ranks at the end of the step");
   }
 }
 
