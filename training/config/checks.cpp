@@ -118,10 +118,12 @@ class Checker {
     for (std::size_t i = 0; i < config_.data_stages.size(); ++i) {
       const DataStageConfig& stage = config_.data_stages[i];
       const std::string path = "data_stages." + std::to_string(i);
-      if (!names.insert(stage.name).second) fail(path + ".name", quoted(stage.name) + " names two stages");
+      if (!names.insert(stage.name).second)
+        fail(path + ".name", quoted(stage.name) + " names two stages", "a name of its own for each");
       if (!starts.insert(stage.start_training_step).second) {
         fail(path + ".start_training_step",
-             fmt::format("two stages start at step {}", stage.start_training_step));
+             fmt::format("two stages start at step {}", stage.start_training_step),
+             "a step of its own for each");
       }
       if (stage.sequence_length.value_or(config_.tokens.sequence_length) != config_.tokens.sequence_length) {
         fail(path + ".sequence_length", "a stage with its own sequence length is not supported",

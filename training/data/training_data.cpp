@@ -105,9 +105,10 @@ auto with_place(const ConfigSources& sources, const std::string& key, Open open)
     return open();
   } catch (const DatasetItemError& e) {
     const std::string item = fmt::format("{}.{}", key, e.item());
-    throw config_error(sources.find(item), item, e.what());
+    throw config_error(sources.find(item), item, e.what(), "files that can be read and are not empty");
   } catch (const Error& e) {
-    throw config_error(sources.find(key), key, e.what());
+    throw config_error(sources.find(key), key, e.what(),
+                       "data with at least one sample of sequence_length + 1 tokens of the vocabulary");
   }
 }
 

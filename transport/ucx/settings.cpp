@@ -201,8 +201,10 @@ Settings agree(std::span<const HostFacts> facts, std::uint32_t rank) {
   } else if (free_bytes < ranks * small_worker) {
     large = sysv;
     transports = sysv ? "^cma,posix" : "^cma,posix,sysv";
-    settings.warning = shortage + (sysv ? "System V shared memory is taken instead"
-                                        : "messages go through the network's loopback, which is slower");
+    settings.warning = shortage + (std::getenv("UCX_TLS") != nullptr
+                                       ? "and UCX_TLS, which is set, says what is taken instead"
+                                   : sysv ? "System V shared memory is taken instead"
+                                          : "messages go through the network's loopback, which is slower");
   }
   settings.values.emplace_back("TLS", transports);
 
