@@ -7,6 +7,13 @@
 #include "weft/training/config/load.h"
 #include "weft/training/config/yaml_reader.h"
 #include "weft/training/config/yaml_writer.h"
+#include "weft/training/resume.h"
+
+// Folders of checkpoints are not this target's subject, and what looks into them needs the whole runtime.
+std::optional<weft::ResumePoint> weft::expected_resume_point(const NanotronConfig&, const ResumeRequest&,
+                                                             const ConfigSources&) {
+  return std::nullopt;
+}
 
 namespace {
 
