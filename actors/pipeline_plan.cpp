@@ -56,7 +56,7 @@ void check_sizes(std::uint16_t stage, const StagePlan& plan) {
                                     {"weight_slot", plan.weight_slot},
                                     {"workspace", plan.workspace},
                                     {"state", plan.state}})
-    if (bytes > most) throw Error(fmt::format("stage {} plans a {} of {} bytes", stage, name, bytes));
+    if (bytes > most) throw Error(fmt::format("stage {}: its {} would be {} bytes", stage, name, bytes));
 }
 
 void find_ties(PipelinePlan& plan, const std::vector<std::vector<Parameter>>& parameters) {

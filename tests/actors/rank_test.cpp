@@ -261,27 +261,25 @@ TEST(Rank, APolicyThatNamesAnOpThatThereIsNotIsRefused) {
 }
 
 // What the launcher's report of a standstill is made of: a rank that has done its ops waits as well.
-TEST(Rank, SaysThatItWaitsWhereverItStandsStill) {
-  const auto standstill = [](const std::function<Decision(Policy&, const RankView&)>& choose) {
-    auto transports = make_inproc_transports(2);
-    HandStepped pipeline(
-        toy::toy_plan("1f1b", 2, 8), {}, pointers(transports), [] { return false; },
-        with_policy_of(0, choose));
-    ToyBatch batch(1, 8);
-    try {
-      pipeline.train(1, batch);
-    } catch (const std::runtime_error& e) {
-      return std::string(e.what());
-    }
-    return std::string();
-  };
-  const std::string at_end = standstill([](Policy& own, const RankView& view) {
+TEST(Rank, SaysThatItWaitsForTheOthersAtTheEndOfAStep) {
+  const auto all_but_the_last_backward = [](Policy& own, const RankView& view) {
     const Decision decision = own.choose(view);
     const Op* op = decision.op();
     return op != nullptr && op->kind == OpKind::backward && op->microbatch == 7 ? Decision::wait() : decision;
-  });
-  EXPECT_NE(at_end.find("rank 1 waits for the other ranks at the end of the step"), std::string::npos)
-      << at_end;
+  };
+  auto transports = make_inproc_transports(2);
+  HandStepped pipeline(
+      toy::toy_plan("1f1b", 2, 8), {}, pointers(transports), [] { return false; },
+      with_policy_of(0, all_but_the_last_backward));
+  ToyBatch batch(1, 8);
+  try {
+    pipeline.train(1, batch);
+    FAIL() << "went on without the op";
+  } catch (const std::runtime_error& e) {
+    const std::string what = e.what();
+    EXPECT_NE(what.find("rank 1 waits for the other ranks at the end of the step"), std::string::npos)
+        << what;
+  }
 }
 
 }  // namespace
