@@ -11,7 +11,7 @@
 
 #include "weft/actors/event_loop.h"
 #include "weft/scheduling/rank_view.h"
-#include "weft/scheduling/trace.h"
+#include "weft/scheduling/simulation/trace.h"
 #include "weft/tensor/arena.h"
 #include "weft/tensor/tensor.h"
 #include "weft/transport/transport.h"

@@ -9,7 +9,7 @@
 #include "weft/actors/mailbox.h"
 #include "weft/actors/optimizer.h"
 #include "weft/actors/stage.h"
-#include "weft/scheduling/schedule.h"
+#include "weft/scheduling/orders/schedule.h"
 
 namespace weft {
 

@@ -9,7 +9,7 @@
 #include "weft/actors/norm.h"
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
-#include "weft/scheduling/in_turn_policy.h"
+#include "weft/scheduling/policies/in_turn_policy.h"
 
 namespace weft {
 namespace {

@@ -10,7 +10,7 @@
 #include "weft/actors/stage.h"
 #include "weft/actors/task.h"
 #include "weft/scheduling/policy.h"
-#include "weft/scheduling/trace.h"
+#include "weft/scheduling/simulation/trace.h"
 
 namespace weft {
 

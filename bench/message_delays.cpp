@@ -20,7 +20,7 @@
 #include "weft/base/error.h"
 #include "weft/base/random.h"
 #include "weft/bench/no_optimizer.h"
-#include "weft/scheduling/simulator.h"
+#include "weft/scheduling/simulation/simulator.h"
 
 namespace weft {
 namespace {

@@ -29,7 +29,7 @@ endif()
 target_link_libraries(weft_asio INTERFACE Threads::Threads)
 
 set(weft_base_links Threads::Threads)
-set(weft_base_private spdlog::spdlog fmt::fmt)
+set(weft_base_private spdlog::spdlog fmt::fmt OpenSSL::Crypto)
 set(weft_tensor_links weft::base)
 set(weft_scheduling_links weft::base)
 set(weft_scheduling_private fmt::fmt nlohmann_json::nlohmann_json)

@@ -63,9 +63,6 @@ function(weft_test folder)
   if(TARGET weft_test_headers)
     target_precompile_headers(${folder}_tests REUSE_FROM weft_test_headers)
   endif()
-  target_compile_definitions(${folder}_tests PRIVATE
-    WEFT_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" WEFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-    WEFT_BINARY_DIR="${CMAKE_BINARY_DIR}")
   # One variable only: gtest_discover_tests breaks lists. `./weft test` sets the others as well.
   set(environment "UCX_ERROR_SIGNALS=")
   if(WEFT_SANITIZE MATCHES "thread")

@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "weft/launch/flag_names.h"
+#include "weft/training/checkpoint/checkpoint_text.h"
 #include "weft/training/checkpoint/convert.h"
-#include "weft/training/checkpoint/report.h"
 
 namespace weft {
 namespace {

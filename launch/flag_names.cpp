@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "weft/base/spelling.h"
+#include "weft/base/text/spelling.h"
 
 namespace weft {
 namespace {

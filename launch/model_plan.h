@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "weft/actors/pipeline_plan.h"
-#include "weft/scheduling/plan.h"
-#include "weft/scheduling/trace_analysis.h"
+#include "weft/scheduling/plan/plan.h"
+#include "weft/scheduling/simulation/trace_analysis.h"
 #include "weft/training/config/nanotron_config.h"
 #include "weft/training/config/source.h"
 

@@ -9,8 +9,8 @@
 #include "weft/base/terminal.h"
 #include "weft/launch/flag_names.h"
 #include "weft/launch/model_plan.h"
-#include "weft/scheduling/check.h"
-#include "weft/scheduling/plan.h"
+#include "weft/scheduling/orders/check.h"
+#include "weft/scheduling/plan/plan.h"
 #include "weft/training/config/load.h"
 
 namespace weft {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "weft/base/log.h"
+#include "weft/training/checkpoint/checkpoint_search.h"
 #include "weft/training/checkpoint/commit.h"
-#include "weft/training/checkpoint/find.h"
 #include "weft/training/training_position.h"
 
 namespace weft {

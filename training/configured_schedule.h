@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "weft/scheduling/schedule.h"
+#include "weft/scheduling/orders/schedule.h"
 #include "weft/training/config/nanotron_config.h"
 #include "weft/training/config/source.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/training/appended_file.h"
+#include "weft/base/files/appended_file.h"
 
 namespace weft {
 

@@ -7,9 +7,9 @@
 #include <sstream>
 
 #include "weft/base/error.h"
+#include "weft/base/files/durable_file.h"
 #include "weft/base/log.h"
 #include "weft/model/ops/cpu/cpu_level.h"
-#include "weft/model/weights/durable_file.h"
 #include "weft/model/weights/weights_hash.h"
 #include "weft/training/checkpoint/commit.h"
 #include "weft/training/checkpoint/reader.h"

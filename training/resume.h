@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/training/checkpoint/find.h"
+#include "weft/training/checkpoint/checkpoint_search.h"
 #include "weft/training/config/nanotron_config.h"
 #include "weft/training/config/source.h"
 

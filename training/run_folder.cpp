@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "weft/base/error.h"
-#include "weft/model/weights/durable_folder.h"
+#include "weft/base/files/durable_folder.h"
 #include "weft/training/config/source.h"
 
 namespace weft {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "weft/training/checkpoint/folder_lock.h"
+#include "weft/base/files/folder_lock.h"
 #include "weft/training/config/nanotron_config.h"
 
 namespace weft {

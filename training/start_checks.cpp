@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "weft/base/error.h"
-#include "weft/model/weights/durable_folder.h"
+#include "weft/base/files/durable_folder.h"
+#include "weft/base/files/folder_lock.h"
 #include "weft/model/weights/hf_config.h"
 #include "weft/training/checkpoint/commit.h"
-#include "weft/training/checkpoint/folder_lock.h"
 #include "weft/training/config/load.h"
 #include "weft/training/config/yaml_reader.h"
 #include "weft/training/llama.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/error.h"
-#include "weft/model/weights/durable_file.h"
+#include "weft/base/files/durable_file.h"
 #include "weft/training/console.h"
 #include "weft/training/metrics.h"
 #include "weft/training/model_flops.h"

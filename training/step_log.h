@@ -9,7 +9,7 @@
 
 #include "weft/actors/rank.h"
 #include "weft/base/clock.h"
-#include "weft/scheduling/schedule.h"
+#include "weft/scheduling/orders/schedule.h"
 #include "weft/training/config/nanotron_config.h"
 
 namespace weft {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "weft/training/appended_file.h"
+#include "weft/base/files/appended_file.h"
 #include "weft/training/metrics.h"
 
 namespace weft {

@@ -4,7 +4,7 @@
 
 #include "weft/base/error.h"
 #include "weft/model/ops/cpu/row_kernels.h"
-#include "weft/model/optimizer/for_chunks.h"
+#include "weft/model/optimizer/parameter_chunks.h"
 #include "weft/model/thread_team_of_thread.h"
 
 namespace weft {

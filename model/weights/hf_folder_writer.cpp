@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/error.h"
-#include "weft/model/weights/durable_folder.h"
+#include "weft/base/files/durable_folder.h"
 #include "weft/model/weights/hf_folder.h"
 
 namespace weft {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "weft/base/error.h"
-#include "weft/model/weights/durable_file.h"
+#include "weft/base/files/durable_file.h"
 #include "weft/model/weights/safetensors_header.h"
 
 namespace weft {

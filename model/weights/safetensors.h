@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/model/weights/durable_file.h"
+#include "weft/base/files/durable_file.h"
 #include "weft/tensor/dtype.h"
 #include "weft/tensor/shape.h"
 

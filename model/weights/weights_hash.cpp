@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "weft/base/error.h"
+#include "weft/base/files/sha256.h"
 #include "weft/model/weights/safetensors.h"
-#include "weft/model/weights/sha256.h"
 
 namespace weft {
 

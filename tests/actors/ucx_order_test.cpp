@@ -6,7 +6,7 @@
 #include "hand_stepped.h"
 #include "weft/actors/rank.h"
 #include "weft/base/error.h"
-#include "weft/scheduling/trace_analysis.h"
+#include "weft/scheduling/simulation/trace_analysis.h"
 #include "weft/scheduling/weight_turns.h"
 #include "weft/tests/transport/process_group.h"
 

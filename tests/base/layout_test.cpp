@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <vector>
+#include "../support/paths.h"
 
 namespace {
 
@@ -32,14 +33,14 @@ struct Include {
 std::vector<Include> includes() {
   std::vector<Include> all;
   for (const auto& [folder, unused] : allowed)
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(WEFT_SOURCE_DIR) / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(weft::test::source_dir()) / folder)) {
       const auto extension = entry.path().extension();
       if (extension != ".h" && extension != ".cpp") continue;
       std::ifstream file(entry.path());
       for (std::string line; std::getline(file, line);) {
         if (line.rfind("#include ", 0) != 0) continue;
         const std::size_t end = line.find_first_of(">\"", 10);
-        all.push_back({fs::relative(entry.path(), WEFT_SOURCE_DIR), line.substr(10, end - 10)});
+        all.push_back({fs::relative(entry.path(), weft::test::source_dir()), line.substr(10, end - 10)});
       }
     }
   return all;
@@ -82,7 +83,7 @@ TEST(Layout, SlowHeadersAreInNoHeader) {
 TEST(Layout, EveryFolderHasAReadme) {
   for (const char* folder : {"base", "tensor", "scheduling", "transport", "actors", "model", "training",
                              "launch", "configs", "tests", "bench", "examples", "docs"})
-    EXPECT_TRUE(fs::exists(fs::path(WEFT_SOURCE_DIR) / folder / "README.md")) << folder;
+    EXPECT_TRUE(fs::exists(fs::path(weft::test::source_dir()) / folder / "README.md")) << folder;
 }
 
 }  // namespace

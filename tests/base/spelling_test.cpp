@@ -1,4 +1,4 @@
-#include "weft/base/spelling.h"
+#include "weft/base/text/spelling.h"
 
 #include <gtest/gtest.h>
 

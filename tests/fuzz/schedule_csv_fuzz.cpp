@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "weft/base/error.h"
-#include "weft/scheduling/check.h"
-#include "weft/scheduling/simulator.h"
+#include "weft/scheduling/orders/check.h"
+#include "weft/scheduling/simulation/simulator.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   weft::Schedule schedule;

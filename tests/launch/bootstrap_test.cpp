@@ -10,6 +10,7 @@
 #include <map>
 #include <sstream>
 #include <thread>
+#include "../support/paths.h"
 
 namespace weft {
 namespace {
@@ -59,7 +60,7 @@ class Bootstrap : public testing::Test {
     folder_ = mkdtemp(name.data());
     for (const char* one : {"tree/tests/actors", "tree/tests/base", "bin", "elsewhere"})
       fs::create_directories(folder_ / one);
-    fs::copy_file(WEFT_SOURCE_DIR "/weft", folder_ / "tree/weft");
+    fs::copy_file(weft::test::source_dir() + "/weft", folder_ / "tree/weft");
     for (const auto& [fake, text] : kFakes) program(folder_ / "bin" / fake, text);
     program(folder_ / "tree/program", R"(printf '<%s>' "$@"; printf '\n%s\n' "$PWD"; exit 7)");
     put("tests/actors/a_test.cpp", "");
@@ -122,7 +123,7 @@ class Bootstrap : public testing::Test {
 
   static std::string all_packages() {
     std::string text;
-    std::ifstream script(WEFT_SOURCE_DIR "/weft");
+    std::ifstream script(weft::test::source_dir() + "/weft");
     std::string line;
     bool listing = false;
     while (std::getline(script, line)) {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "weft/launch/command_line.h"
-#include "weft/scheduling/plan.h"
+#include "weft/scheduling/plan/plan.h"
 
 namespace weft {
 namespace {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "../support/paths.h"
 #include "weft/tests/launch/launcher_process.h"
 
 namespace weft {
@@ -19,7 +20,7 @@ using namespace std::chrono_literals;
 
 Job job_of(std::uint32_t ranks, std::vector<std::string> actions) {
   Job job;
-  job.program = WEFT_BINARY_DIR "/tests/program/rank_stub";
+  job.program = weft::test::binary_dir() + "/tests/program/rank_stub";
   job.arguments = std::move(actions);
   job.arguments.insert(job.arguments.begin(), "rank_stub");
   job.ranks = ranks;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "../support/paths.h"
 #include "llama_runs.h"
 #include "weft/model/weights/load_parameter.h"
 #include "weft/model/weights/safetensors.h"
@@ -25,7 +26,7 @@ struct Golden {
   std::vector<std::int32_t> tokens;  // [steps, microbatches * batch, sequence + 1]
 
   explicit Golden(const std::string& name)
-      : folder(std::string(WEFT_TEST_DATA) + "/llama/" + name),
+      : folder(weft::test::data_dir() + "/llama/" + name),
         weights(folder + "/model.safetensors"),
         numbers(folder + "/golden.safetensors") {
     const auto json = read_json(folder + "/config.json");

@@ -10,8 +10,8 @@
 #include <set>
 
 #include "weft/base/error.h"
-#include "weft/model/weights/durable_file.h"
-#include "weft/model/weights/durable_folder.h"
+#include "weft/base/files/durable_file.h"
+#include "weft/base/files/durable_folder.h"
 
 namespace weft {
 namespace {

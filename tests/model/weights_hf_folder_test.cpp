@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "../support/paths.h"
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
 #include "weft/model/weights/hf_folder.h"
@@ -144,11 +145,11 @@ TEST_F(HfFolders, GiveBackTheSameBytesInAnyNumberOfFiles) {
 
 TEST_F(HfFolders, OfTransformersThemselvesAreRead) {
   for (const char* name : {"mha_tied", "gqa_untied", "deep_gqa"}) {
-    const HfFolder golden(std::filesystem::path(WEFT_TEST_DATA) / "llama" / name);
-    EXPECT_EQ(golden.tensors().size(),
-              SafetensorsFile(std::filesystem::path(WEFT_TEST_DATA) / "llama" / name / "model.safetensors")
-                  .tensors()
-                  .size());
+    const HfFolder golden(std::filesystem::path(weft::test::data_dir()) / "llama" / name);
+    EXPECT_EQ(golden.tensors().size(), SafetensorsFile(std::filesystem::path(weft::test::data_dir()) /
+                                                       "llama" / name / "model.safetensors")
+                                           .tensors()
+                                           .size());
     EXPECT_EQ(golden.config().dtype, DType::float32);
   }
 }

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "program_test.h"
-#include "weft/scheduling/schedule.h"
-#include "weft/scheduling/trace_analysis.h"
+#include "weft/scheduling/orders/schedule.h"
+#include "weft/scheduling/simulation/trace_analysis.h"
 #include "weft/scheduling/weight_turns.h"
 #include "weft/tests/support/loopback.h"
 

@@ -1,4 +1,4 @@
-#include "weft/scheduling/check.h"
+#include "weft/scheduling/orders/check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include "golden.h"
 #include "weft/base/error.h"
 #include "weft/base/random.h"
-#include "weft/scheduling/ordered_policy.h"
-#include "weft/scheduling/simulator.h"
+#include "weft/scheduling/policies/ordered_policy.h"
+#include "weft/scheduling/simulation/simulator.h"
 
 namespace weft {
 namespace {

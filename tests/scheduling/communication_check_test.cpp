@@ -1,4 +1,4 @@
-#include "weft/scheduling/communication_check.h"
+#include "weft/scheduling/orders/communication_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "golden.h"
 #include "weft/base/error.h"
 #include "weft/base/random.h"
-#include "weft/scheduling/check.h"
+#include "weft/scheduling/orders/check.h"
 
 namespace weft {
 namespace {

@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "weft/scheduling/order_text.h"
+#include "../support/paths.h"
+#include "weft/scheduling/orders/order_text.h"
 
 namespace weft::golden {
 
-inline std::string path(const std::string& file) { return std::string(WEFT_TEST_DATA "/schedules/") + file; }
+inline std::string path(const std::string& file) { return weft::test::data_dir() + "/schedules/" + file; }
 
 /// The fields of a line; quotes hold commas together.
 inline std::vector<std::string> fields(const std::string& line) {

@@ -1,4 +1,4 @@
-#include "weft/scheduling/order_text.h"
+#include "weft/scheduling/orders/order_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include "golden.h"
 #include "weft/base/error.h"
 #include "weft/base/random.h"
-#include "weft/scheduling/check.h"
-#include "weft/scheduling/schedule.h"
+#include "weft/scheduling/orders/check.h"
+#include "weft/scheduling/orders/schedule.h"
 
 namespace weft {
 namespace {

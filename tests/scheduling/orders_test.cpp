@@ -1,11 +1,11 @@
-#include "weft/scheduling/orders.h"
+#include "weft/scheduling/orders/orders.h"
 
 #include <gtest/gtest.h>
 
 #include "golden.h"
 #include "weft/base/error.h"
-#include "weft/scheduling/check.h"
-#include "weft/scheduling/schedule.h"
+#include "weft/scheduling/orders/check.h"
+#include "weft/scheduling/orders/schedule.h"
 #include "weft/scheduling/weight_turns.h"
 
 namespace weft {

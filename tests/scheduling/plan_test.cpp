@@ -1,4 +1,4 @@
-#include "weft/scheduling/plan.h"
+#include "weft/scheduling/plan/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 #include "golden.h"
 #include "weft/base/error.h"
-#include "weft/scheduling/check.h"
-#include "weft/scheduling/trace_analysis.h"
+#include "weft/scheduling/orders/check.h"
+#include "weft/scheduling/simulation/trace_analysis.h"
 
 namespace weft {
 namespace {

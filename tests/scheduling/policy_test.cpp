@@ -5,9 +5,9 @@
 #include <map>
 
 #include "weft/base/error.h"
-#include "weft/scheduling/in_turn_policy.h"
-#include "weft/scheduling/schedule.h"
-#include "weft/scheduling/simulator.h"
+#include "weft/scheduling/orders/schedule.h"
+#include "weft/scheduling/policies/in_turn_policy.h"
+#include "weft/scheduling/simulation/simulator.h"
 #include "weft/scheduling/weight_turns.h"
 
 namespace weft {

@@ -1,4 +1,4 @@
-#include "weft/scheduling/schedule.h"
+#include "weft/scheduling/orders/schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

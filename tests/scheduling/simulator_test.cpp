@@ -1,4 +1,4 @@
-#include "weft/scheduling/simulator.h"
+#include "weft/scheduling/simulation/simulator.h"
 
 #include <gtest/gtest.h>
 

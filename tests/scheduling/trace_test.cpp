@@ -1,4 +1,4 @@
-#include "weft/scheduling/trace.h"
+#include "weft/scheduling/simulation/trace.h"
 
 #include <gtest/gtest.h>
 

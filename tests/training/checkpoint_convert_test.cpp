@@ -5,8 +5,8 @@
 #include "weft/base/error.h"
 #include "weft/model/weights/hf_folder.h"
 #include "weft/tests/training/checkpoint_fixture.h"
+#include "weft/training/checkpoint/checkpoint_search.h"
 #include "weft/training/checkpoint/convert.h"
-#include "weft/training/checkpoint/find.h"
 
 namespace weft {
 namespace {

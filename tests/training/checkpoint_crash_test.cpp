@@ -8,7 +8,7 @@
 
 #include "weft/base/error.h"
 #include "weft/tests/training/checkpoint_fixture.h"
-#include "weft/training/checkpoint/find.h"
+#include "weft/training/checkpoint/checkpoint_search.h"
 
 namespace weft {
 namespace {

@@ -3,10 +3,10 @@
 #include <fstream>
 
 #include "weft/base/error.h"
+#include "weft/base/files/folder_lock.h"
 #include "weft/tests/training/checkpoint_fixture.h"
-#include "weft/training/checkpoint/find.h"
-#include "weft/training/checkpoint/folder_lock.h"
-#include "weft/training/checkpoint/report.h"
+#include "weft/training/checkpoint/checkpoint_search.h"
+#include "weft/training/checkpoint/checkpoint_text.h"
 
 namespace weft {
 namespace {

@@ -1,6 +1,7 @@
 // From text and overrides to a checked configuration.
+#include "../support/paths.h"
 #include "config_text.h"
-#include "weft/scheduling/text_table.h"
+#include "weft/scheduling/plan/text_table.h"
 #include "weft/training/config/checks.h"
 #include "weft/training/config/schedule_key.h"
 #include "weft/training/config/yaml_reader.h"
@@ -420,7 +421,7 @@ TEST(ConfigLoad, SaysThatGradientsAreAlwaysSummedInFloat32) {
 
 TEST(ConfigFiles, InTheTreeLoad) {
   for (const std::string name : {"config_tiny_llama.yaml", "bench_llama.yaml"}) {
-    const std::string path = std::string(WEFT_SOURCE_DIR) + "/configs/" + name;
+    const std::string path = weft::test::source_dir() + "/configs/" + name;
     const LoadedConfig loaded = load_config(path);
     EXPECT_THAT(loaded.notices, IsEmpty()) << name;
     EXPECT_EQ(NanotronConfig::load_from_yaml(path), loaded.config);

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "trainer_fixture.h"
-#include "weft/scheduling/schedule.h"
+#include "weft/scheduling/orders/schedule.h"
 
 namespace weft {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "trainer_fixture.h"
 #include "weft/base/error.h"
+#include "weft/base/files/folder_lock.h"
 #include "weft/training/checkpoint/convert.h"
-#include "weft/training/checkpoint/folder_lock.h"
 #include "weft/training/checkpoint/reader.h"
 #include "weft/training/start_checks.h"
 

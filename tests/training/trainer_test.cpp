@@ -8,11 +8,12 @@
 
 #include <set>
 
+#include "../support/paths.h"
 #include "trainer_fixture.h"
 #include "weft/base/error.h"
 #include "weft/model/weights/safetensors.h"
-#include "weft/scheduling/schedule.h"
-#include "weft/scheduling/trace_analysis.h"
+#include "weft/scheduling/orders/schedule.h"
+#include "weft/scheduling/simulation/trace_analysis.h"
 #include "weft/scheduling/weight_turns.h"
 #include "weft/training/checkpoint/reader.h"
 #include "weft/training/configured_schedule.h"
@@ -113,7 +114,7 @@ TEST_F(TrainerTest, ARunFolderThatHoldsARunIsRefused) {
 class GoldenLlama : public TrainerTest, public testing::WithParamInterface<std::string> {};
 
 TEST_P(GoldenLlama, TenStepsGiveHuggingFacesNumbersAtEveryPartition) {
-  const fs::path golden = fs::path(WEFT_TEST_DATA) / "llama" / GetParam();
+  const fs::path golden = fs::path(weft::test::data_dir()) / "llama" / GetParam();
   const SafetensorsFile file(golden / "golden.safetensors");
   const SafetensorsFile initial(golden / "model.safetensors");
   const json expected = read_json(golden / "golden.json");

@@ -11,7 +11,7 @@
 
 #include "weft/base/error.h"
 #include "weft/model/weights/weights_hash.h"
-#include "weft/training/checkpoint/find.h"
+#include "weft/training/checkpoint/checkpoint_search.h"
 
 namespace weft {
 namespace {

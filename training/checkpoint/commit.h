@@ -15,8 +15,8 @@
 #include <string_view>
 
 #include "weft/training/checkpoint/manifest.h"
-#include "weft/training/checkpoint/probe.h"
 #include "weft/training/checkpoint/snapshot_writer.h"
+#include "weft/training/checkpoint/write_hook.h"
 
 namespace weft {
 

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include "weft/base/error.h"
-#include "weft/model/weights/durable_folder.h"
+#include "weft/base/files/durable_folder.h"
 #include "weft/model/weights/hf_folder.h"
 #include "weft/model/weights/load_parameter.h"
 #include "weft/model/weights/weights_hash.h"
+#include "weft/training/checkpoint/checkpoint_search.h"
 #include "weft/training/checkpoint/commit.h"
-#include "weft/training/checkpoint/find.h"
 #include "weft/training/checkpoint/reader.h"
 
 namespace weft {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "weft/training/checkpoint/report.h"
+#include "weft/training/checkpoint/checkpoint_text.h"
 
 namespace weft {
 

@@ -10,7 +10,7 @@
 
 #include "weft/base/error.h"
 #include "weft/model/weights/json_input.h"
-#include "weft/scheduling/text_table.h"
+#include "weft/scheduling/plan/text_table.h"
 #include "weft/training/config/binary_scalar.h"
 
 namespace weft {

@@ -12,7 +12,7 @@
 #include "weft/model/weights/safetensors.h"
 #include "weft/tensor/arena.h"
 #include "weft/training/checkpoint/manifest.h"
-#include "weft/training/checkpoint/probe.h"
+#include "weft/training/checkpoint/write_hook.h"
 
 namespace weft {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "weft/scheduling/schedule.h"
+#include "weft/scheduling/orders/schedule.h"
 
 namespace weft {
 namespace {

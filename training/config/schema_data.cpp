@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "weft/base/spelling.h"
+#include "weft/base/text/spelling.h"
 #include "weft/training/config/schema_parts.h"
 
 namespace weft::schema {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "weft/base/spelling.h"
+#include "weft/base/text/spelling.h"
 #include "weft/training/config/scalar.h"
 
 namespace weft::schema {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "weft/scheduling/text_table.h"
+#include "weft/scheduling/plan/text_table.h"
 #include "weft/training/config/binary_scalar.h"
 #include "weft/training/config/scalar.h"
 

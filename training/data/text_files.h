@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "weft/base/files/mapped_file.h"
 #include "weft/training/data/dataset.h"
-#include "weft/training/data/mapped_file.h"
 
 namespace weft {
 

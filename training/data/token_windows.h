@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "weft/training/data/mapped_file.h"
+#include "weft/base/files/mapped_file.h"
 
 namespace weft {
 

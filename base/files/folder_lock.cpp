@@ -1,0 +1,93 @@
+#include "weft/base/files/folder_lock.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "weft/base/error.h"
+
+namespace weft {
+namespace {
+
+/// What the holder wrote about itself, reduced to printable characters.
+std::string holder(int descriptor) {
+  std::array<char, 200> text{};
+  const ssize_t size = ::pread(descriptor, text.data(), text.size(), 0);
+  std::string words;
+  for (ssize_t i = 0; i < size; ++i)
+    if (std::isprint(static_cast<unsigned char>(text[static_cast<std::size_t>(i)])))
+      words += text[static_cast<std::size_t>(i)];
+  return words.empty() ? "" : " (" + words + ")";
+}
+
+/// The whole file, for one writer. Locks of open file descriptions, since one of them can be asked for
+/// without being taken; as others they end with the last process that has the file open.
+struct ::flock whole_file() {
+  struct ::flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+CheckpointError in_use(const std::filesystem::path& folder, int descriptor) {
+  return CheckpointError(
+      fmt::format("{}: another run is using this folder{}", folder.string(), holder(descriptor)));
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const std::filesystem::path& folder) {
+  const auto path = folder / ".lock";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    throw CheckpointError(fmt::format("{}: cannot be created: {}", folder.string(), error.message()));
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (descriptor_ < 0)
+    throw CheckpointError(fmt::format("{}: cannot be opened: {}", path.string(), std::strerror(errno)));
+  struct ::flock lock = whole_file();
+  if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0) {
+    const int why = errno;
+    const bool taken = why == EAGAIN || why == EACCES;
+    const CheckpointError problem =
+        taken ? in_use(folder, descriptor_)
+              : CheckpointError(fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(why)));
+    ::close(descriptor_);
+    throw problem;
+  }
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const std::string words = fmt::format("process {} on {}\n", ::getpid(), host.data());
+  // only for the other run's message: the lock holds without it, for example on a full disk
+  if (::ftruncate(descriptor_, 0) == 0) {
+    [[maybe_unused]] const ssize_t written = ::pwrite(descriptor_, words.data(), words.size(), 0);
+  }
+}
+
+FolderLock::~FolderLock() {
+  // the file stays: removing it would let two runs lock two files of the same name
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+FolderLock::FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+void check_folder_is_free(const std::filesystem::path& folder) {
+  const int descriptor = ::open((folder / ".lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return;  // nobody has ever locked it, or the lock's own attempt will say what is wrong
+  struct ::flock lock = whole_file();
+  const bool taken = ::fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  const CheckpointError problem = in_use(folder, descriptor);
+  ::close(descriptor);
+  if (taken) throw problem;
+}
+
+void FolderLock::keep_in_children() { ::fcntl(descriptor_, F_SETFD, 0); }
+
+}  // namespace weft

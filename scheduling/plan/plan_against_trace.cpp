@@ -1,0 +1,125 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "weft/base/error.h"
+#include "weft/scheduling/plan/plan.h"
+#include "weft/scheduling/plan/text_table.h"
+#include "weft/scheduling/simulation/trace_analysis.h"
+
+namespace weft {
+
+namespace {
+
+// The step asked for; 0 = the last one.
+std::uint32_t choose_step(std::span<const TraceEvent> trace, std::uint32_t step) {
+  const std::vector<std::uint32_t> steps = traced_steps(trace);
+  if (steps.empty()) throw ScheduleError("the trace holds no training step");
+  if (step == 0) return steps.back();
+  if (std::find(steps.begin(), steps.end(), step) == steps.end())
+    throw ScheduleError(
+        fmt::format("the trace holds no step {}; it has {} to {}", step, steps.front(), steps.back()));
+  return step;
+}
+
+void check_same_pipeline(const Plan& plan, const Simulation& run) {
+  std::vector<bool> seen(plan.schedule.stage_count, false);
+  for (std::uint32_t rank = 0; rank < plan.schedule.ranks; ++rank) {
+    if (run.executed[rank].empty()) throw ScheduleError(fmt::format("the trace has no op of rank {}", rank));
+    for (const Op& op : run.executed[rank]) {
+      if (op.stage >= plan.schedule.stage_count || plan.schedule.rank_of[op.stage] != rank)
+        throw ScheduleError(fmt::format("the trace has {} on rank {}, where the plan has no stage {}",
+                                        to_string(op), rank, op.stage));
+      seen[op.stage] = true;
+    }
+  }
+  for (std::uint32_t stage = 0; stage < seen.size(); ++stage)
+    if (!seen[stage]) throw ScheduleError(fmt::format("the trace has no op of stage {}", stage));
+}
+
+std::string order_differences(const Simulation& planned, const Simulation& run) {
+  std::string text;
+  for (std::size_t rank = 0; rank < planned.ranks.size(); ++rank) {
+    const RankOrder& plan = planned.executed[rank];
+    const RankOrder& done = run.executed[rank];
+    const auto [at, other] = std::mismatch(plan.begin(), plan.end(), done.begin(), done.end());
+    if (at == plan.end() && other == done.end()) continue;
+    text += fmt::format("rank {}: op {} is {} in the plan, {} in the run\n", rank, at - plan.begin() + 1,
+                        at == plan.end() ? "nothing" : to_string(*at),
+                        other == done.end() ? "nothing" : to_string(*other));
+  }
+  return text.empty() ? "Every rank executed the planned order.\n" : text;
+}
+
+// Mean length of the ops of each kind at each stage, in the plan and in the run.
+std::string cost_table(const Simulation& planned, const Simulation& run, std::uint32_t stages) {
+  struct Mean {
+    double sum = 0;
+    double count = 0;
+  };
+  using Kinds = std::array<Mean, 4>;
+  std::array<std::vector<Kinds>, 2> means{std::vector<Kinds>(stages), std::vector<Kinds>(stages)};
+  const auto collect = [&](const Simulation& simulation, std::vector<Kinds>& into) {
+    for (const TraceEvent& event : simulation.events) {
+      if (event.kind != TraceKind::executed) continue;
+      Mean& mean = into[event.op.stage][static_cast<std::size_t>(event.op.kind)];
+      mean.sum += static_cast<double>(event.end - event.start);
+      mean.count += 1;
+    }
+  };
+  collect(planned, means[0]);
+  collect(run, means[1]);
+  std::vector<std::vector<std::string>> lines{
+      {"stage", "F plan", "F run", "B plan", "B run", "I plan", "I run", "W plan", "W run"}};
+  for (std::uint32_t stage = 0; stage < stages; ++stage) {
+    auto& line = lines.emplace_back(1, std::to_string(stage));
+    for (std::size_t kind = 0; kind < 4; ++kind)
+      for (const auto& side : means) {
+        const Mean& mean = side[stage][kind];
+        line.push_back(mean.count == 0 ? "-" : time_text(static_cast<Nanoseconds>(mean.sum / mean.count)));
+      }
+  }
+  return to_table(lines);
+}
+
+std::string time_table(const Simulation& planned, const Simulation& run) {
+  std::vector<std::vector<std::string>> lines{{"rank", "", "makespan", "busy", "ramp up", "dependency",
+                                               "transfer", "cool down", "update", "bubble", "in flight"}};
+  for (std::size_t rank = 0; rank < planned.ranks.size(); ++rank)
+    for (const Simulation* side : {&planned, &run}) {
+      const RankTimes& times = side->ranks[rank];
+      const bool plan = side == &planned;
+      lines.push_back({plan ? std::to_string(rank) : "", plan ? "plan" : "run", time_text(side->makespan),
+                       time_text(times.busy), time_text(times.ramp_up), time_text(times.dependency_wait),
+                       time_text(times.transfer_wait), time_text(times.cool_down), time_text(times.update),
+                       percent(times.bubble()), std::to_string(times.peak_in_flight)});
+    }
+  return to_table(lines);
+}
+
+}  // namespace
+
+std::string plan_against_trace(const Plan& plan, std::span<const TraceEvent> trace, std::uint32_t step,
+                               std::uint32_t width) {
+  const std::uint32_t chosen = choose_step(trace, step);
+  const std::vector<TraceEvent> events = events_of_step(trace, chosen);
+  const Simulation run = measure_step(events, plan.schedule.ranks);
+  check_same_pipeline(plan, run);
+  const Simulation& planned = plan.run();
+  std::string text = fmt::format("{}: plan and run, step {} of the trace\n\nplan, makespan {}\n",
+                                 plan.schedule.name, chosen, time_text(planned.makespan));
+  text += draw_timeline(planned, plan.schedule, planned.makespan, width, Palette::plain);
+  text += fmt::format("\nrun, makespan {}\n", time_text(run.makespan));
+  text += draw_timeline(run, plan.schedule, run.makespan, width, Palette::plain);
+  text += '\n';
+  text += order_differences(planned, run);
+  text += "\nWhere the time went\n";
+  text += time_table(planned, run);
+  text += "\nMean time of an op\n";
+  text += cost_table(planned, run, plan.schedule.stage_count);
+  return text;
+}
+
+}  // namespace weft

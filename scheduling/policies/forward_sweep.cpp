@@ -1,0 +1,19 @@
+#include "weft/scheduling/policies/forward_sweep.h"
+
+namespace weft {
+
+Decision ForwardSweep::choose(const RankView& view) {
+  const auto stages = view.stages();
+  if (next_.empty()) next_.resize(stages.size(), 0);  // keeps its memory from step to step
+  if (view.free_slots() == 0) return Decision::wait();
+  for (std::size_t at = stages.size(); at-- > 0;) {
+    if (next_[at] == view.microbatches()) continue;
+    const Op op{next_[at], stages[at], OpKind::forward, false};
+    if (!view.inputs_ready(op)) continue;
+    ++next_[at];
+    return Decision::run(op);
+  }
+  return Decision::wait();
+}
+
+}  // namespace weft
