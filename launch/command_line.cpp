@@ -94,7 +94,7 @@ std::vector<ConfigOverride> overrides_of(const CLI::App& command, std::span<cons
   return overrides;
 }
 
-constexpr KeyFlag kTrainFlags[] = {
+constexpr KeyFlag train_flags[] = {
     {"--pipeline_parallel_schedule", "pipeline_parallel.schedule",
      "Schedule: afab, 1f1b, ... or a .csv file"},
     {"--transport", "pipeline_parallel.transport",
@@ -127,7 +127,7 @@ void CommandLine::add_train() {
       "  weft train --config configs/config_tiny_llama.yaml\n"
       "  weft train --config configs/config_tiny_llama.yaml --pipeline_parallel_schedule afab --set "
       "parallelism.pp=4");
-  add_config_options(command, train_.config, kTrainFlags);
+  add_config_options(command, train_.config, train_flags);
   command->get_option("--config")->required();
   command->add_option("--resume", train_.resume,
                       "auto (from the start where there is no checkpoint), latest, or the folder of a "
@@ -139,7 +139,7 @@ void CommandLine::add_train() {
   command->add_flag("--dry-run", train_.dry_run, "Says what would be started, and starts nothing");
   command->add_flag("--print-config", train_.print_config, "Prints the merged configuration");
   actions_[command] = [this, command] {
-    train_.overrides = overrides_of(*command, kTrainFlags);
+    train_.overrides = overrides_of(*command, train_flags);
     return train(train_, arguments_);
   };
 }
@@ -161,7 +161,7 @@ std::vector<double> parse_costs(const std::string& text) {
   return costs;
 }
 
-constexpr KeyFlag kPlanFlags[] = {
+constexpr KeyFlag plan_flags[] = {
     {"--pipeline_parallel_schedule", "pipeline_parallel.schedule", "Schedule of the configured model"},
 };
 
@@ -175,7 +175,7 @@ void CommandLine::add_plan() {
       "  weft plan --config configs/config_tiny_llama.yaml --compare --memory 2GiB\n"
       "  weft plan --config configs/config_tiny_llama.yaml --compare --costs-from trace.json");
   plan_.config.emplace();
-  add_config_options(command, *plan_.config, kPlanFlags);
+  add_config_options(command, *plan_.config, plan_flags);
   command->add_option("--schedule", plan_.schedule,
                       "A schedule alone: its name (weft's or PyTorch's), or a .csv file");
   command->add_option("--ranks", plan_.ranks, "Pipeline ranks, p")->check(CLI::Range(1, 65535));
@@ -210,7 +210,7 @@ void CommandLine::add_plan() {
       ->check(from_one());
   actions_[command] = [this, command] {
     if (command->count("--config") == 0) plan_.config.reset();
-    plan_.overrides = overrides_of(*command, kPlanFlags);
+    plan_.overrides = overrides_of(*command, plan_flags);
     print_plan(plan_);
     return 0;
   };

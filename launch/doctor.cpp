@@ -15,7 +15,7 @@ namespace weft {
 namespace {
 
 /// What one rank's shared-memory segments take (transport/ucx/settings.cpp says more).
-constexpr std::uint64_t kBytesPerRank = 17'500'000;
+constexpr std::uint64_t bytes_per_rank = 17'500'000;
 
 std::string gibibytes(std::uint64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1ULL << 30));
@@ -44,7 +44,7 @@ std::string memory_lines() {
   const auto shared = shared_memory();
   if (!shared)
     return text + "shared memory    no /dev/shm: ranks of this host talk over the loopback device\n";
-  const std::uint64_t ranks = shared->free / kBytesPerRank;
+  const std::uint64_t ranks = shared->free / bytes_per_rank;
   text += fmt::format("shared memory    /dev/shm {}, {} free: enough for {} ranks\n",
                       gibibytes(shared->bytes), gibibytes(shared->free), ranks);
   if (ranks < 2)

@@ -15,8 +15,8 @@
 namespace weft {
 namespace {
 
-constexpr const char* kVariable = "WEFT_CONFIG_FD";
-constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+constexpr const char* handed_config_variable = "WEFT_CONFIG_FD";
+constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
@@ -32,8 +32,7 @@ bool write_all(int descriptor, std::string_view text) {
 // Not close-on-exec: being inherited is what this descriptor is for.
 HandedConfig::HandedConfig(const std::string& text)
     : descriptor_(memfd_create("weft-config", MFD_ALLOW_SEALING)) {
-  if (descriptor_ >= 0 && write_all(descriptor_, text) && fcntl(descriptor_, F_ADD_SEALS, kSeals) == 0)
-    return;
+  if (descriptor_ >= 0 && write_all(descriptor_, text) && fcntl(descriptor_, F_ADD_SEALS, seals) == 0) return;
   const std::string reason = std::strerror(errno);
   if (descriptor_ >= 0) close(descriptor_);
   throw Error("cannot hand the configuration to the ranks: " + reason);
@@ -42,21 +41,21 @@ HandedConfig::HandedConfig(const std::string& text)
 HandedConfig::~HandedConfig() { close(descriptor_); }
 
 std::pair<std::string, std::string> HandedConfig::variable() const {
-  return {kVariable, std::to_string(descriptor_)};
+  return {handed_config_variable, std::to_string(descriptor_)};
 }
 
 std::optional<std::string> handed_config() {
-  const char* variable = std::getenv(kVariable);
+  const char* variable = std::getenv(handed_config_variable);
   if (variable == nullptr) return std::nullopt;
   const std::string_view number = variable;
   const auto refusal = [&] {
-    return ConfigError(std::string(kVariable) + ": '" + variable +
+    return ConfigError(std::string(handed_config_variable) + ": '" + variable +
                        "' is no descriptor with a configuration; allowed: only what the launcher sets");
   };
   int descriptor = -1;
   const auto parsed = std::from_chars(number.data(), number.data() + number.size(), descriptor);
   if (parsed.ec != std::errc() || parsed.ptr != number.data() + number.size()) throw refusal();
-  if (fcntl(descriptor, F_GET_SEALS) != kSeals) throw refusal();
+  if (fcntl(descriptor, F_GET_SEALS) != seals) throw refusal();
   fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   const off_t size = lseek(descriptor, 0, SEEK_END);
   std::string text(size < 0 ? 0 : static_cast<std::size_t>(size), '\0');

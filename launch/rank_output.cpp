@@ -16,10 +16,10 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t kLongestLine = 64 * 1024;
-constexpr std::size_t kMostWaiting = 4 * 1024 * 1024;
-constexpr std::size_t kLastLines = 20;
-constexpr std::size_t kLongestLastLine = 400;
+constexpr std::size_t longest_line = 64 * 1024;
+constexpr std::size_t most_waiting = 4 * 1024 * 1024;
+constexpr std::size_t last_line_count = 20;
+constexpr std::size_t longest_last_line = 400;
 
 /// False when the descriptor takes nothing any more.
 bool write_all(int descriptor, std::string_view text) {
@@ -69,7 +69,7 @@ void ConsoleWriter::write(int descriptor, std::string text) {
 
 bool ConsoleWriter::full() const {
   const std::lock_guard lock(mutex_);
-  return waiting_ > kMostWaiting;
+  return waiting_ > most_waiting;
 }
 
 void ConsoleWriter::run() {
@@ -111,19 +111,19 @@ void RankStream::end() {
 void RankStream::emit(std::string_view line, std::string& out) {
   out.append(prefix_).append(line).push_back('\n');
   if (line.empty()) return;
-  last_lines_.emplace_back(line.substr(0, kLongestLastLine));
-  if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+  last_lines_.emplace_back(line.substr(0, longest_last_line));
+  if (last_lines_.size() > last_line_count) last_lines_.pop_front();
 }
 
 void RankStream::take(std::string_view bytes, std::string& out) {
   while (!bytes.empty()) {
     const std::size_t end = bytes.find('\n');
-    const std::size_t room = kLongestLine - partial_.size();
+    const std::size_t room = longest_line - partial_.size();
     const std::size_t taken = std::min({end, bytes.size(), room});
     partial_.append(bytes.substr(0, taken));
     bytes.remove_prefix(taken);
     const bool line_ended = bytes.starts_with('\n');
-    if (!line_ended && partial_.size() < kLongestLine) continue;
+    if (!line_ended && partial_.size() < longest_line) continue;
     if (line_ended) bytes.remove_prefix(1);
     emit(partial_, out);
     partial_.clear();

@@ -28,11 +28,11 @@ using Time = Clock::time_point;
 using namespace std::chrono_literals;
 
 /// From the announcement of a failure to SIGKILL: time for the other ranks to say good-bye.
-constexpr auto kFarewell = 500ms;
+constexpr auto farewell_limit = 500ms;
 /// Signals to stop that come closer together are one wish; a third one ends its patience.
-constexpr auto kOneWish = 1s;
+constexpr auto one_wish = 1s;
 /// How long output is still read when all ranks are gone but a descendant holds their pipes.
-constexpr auto kLastOutput = 200ms;
+constexpr auto last_output_limit = 200ms;
 
 struct Rank {
   Rank(std::uint32_t number, const Process& started, bool has_speaker)
@@ -238,7 +238,7 @@ void Supervisor::stop(int number) {
   if (result_.cause) return;
   if (result_.stop_signal != 0) {
     // `timeout` and shells send one wish twice, to the process and to its group.
-    if (++stop_repeats_ >= 2 || Clock::now() - stop_asked_ > kOneWish) kill_at_ = Clock::now();
+    if (++stop_repeats_ >= 2 || Clock::now() - stop_asked_ > one_wish) kill_at_ = Clock::now();
     return;
   }
   result_.stop_signal = number;
@@ -350,14 +350,14 @@ void Supervisor::fail(const Failure& cause) {
   result_.cause = cause;
   server_.announce_failure(cause);
   say(cause.what);
-  kill_at_ = Clock::now() + kFarewell;
+  kill_at_ = Clock::now() + farewell_limit;
   for (const Rank& rank : ranks_) {
     if (!rank.exit && !rank.joined) kill(-rank.process.pid, SIGTERM);  // it cannot hear the announcement
   }
 }
 
 void Supervisor::drain_output() {
-  const Time end = Clock::now() + kLastOutput;
+  const Time end = Clock::now() + last_output_limit;
   while (any_output_open() && Clock::now() < end) {
     kill_at_ = end;  // bounds the wait
     wait_for_news();

@@ -9,7 +9,7 @@ void Verdict::convict(const Failure& cause) {
 void Verdict::suspect(const Failure& sign, Time now) {
   if (suspected_) return;
   suspected_ = sign;
-  patience_ends_ = now + kPatience;
+  patience_ends_ = now + patience;
 }
 
 std::optional<Failure> Verdict::cause(Time now) const {

@@ -12,12 +12,12 @@ namespace weft {
 class Verdict {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  static constexpr std::chrono::milliseconds kPatience{200};
+  static constexpr std::chrono::milliseconds patience{200};
 
   /// A cause for certain: a rank's own words, the way its process ended, a broken rule.
   void convict(const Failure& cause);
   /// A sign that something is wrong, most likely elsewhere: believed when nothing better comes within
-  /// kPatience.
+  /// patience.
   void suspect(const Failure& sign, Time now);
 
   /// The first cause, once it stands.

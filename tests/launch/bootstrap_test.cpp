@@ -23,7 +23,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-const std::map<std::string, std::string> kFakes{
+const std::map<std::string, std::string> fake_programs{
     {"apt-get", R"x(echo "apt-get $*" >>"$NOTES"
 case "$*" in
 *update*) if [ -e "$TREE/locked" ]; then rm "$TREE/locked"; echo "E: Could not get lock /var/lib/apt/lists/lock"; exit 100; fi
@@ -61,7 +61,7 @@ class Bootstrap : public testing::Test {
     for (const char* one : {"tree/tests/actors", "tree/tests/base", "bin", "elsewhere"})
       fs::create_directories(folder_ / one);
     fs::copy_file(weft::test::source_dir() + "/weft", folder_ / "tree/weft");
-    for (const auto& [fake, text] : kFakes) program(folder_ / "bin" / fake, text);
+    for (const auto& [fake, text] : fake_programs) program(folder_ / "bin" / fake, text);
     program(folder_ / "tree/program", R"(printf '<%s>' "$@"; printf '\n%s\n' "$PWD"; exit 7)");
     put("tests/actors/a_test.cpp", "");
     put("tests/base/b_test.cpp", "");

@@ -10,10 +10,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::vector<std::string> kFlags{"--run-dir", "--pipeline_parallel_schedule", "--set"};
+const std::vector<std::string> known_flags{"--run-dir", "--pipeline_parallel_schedule", "--set"};
 
 std::vector<std::string> spelled(std::vector<std::string> arguments) {
-  spell_flags(arguments, kFlags);
+  spell_flags(arguments, known_flags);
   return arguments;
 }
 

@@ -36,8 +36,8 @@ TEST_F(VerdictTest, PrefersALaterCertaintyToAnEarlierSuspicion) {
 TEST_F(VerdictTest, BelievesTheFirstSuspicionWhenNothingBetterComes) {
   verdict_.suspect({0, "lost rank 1"}, start_);
   verdict_.suspect({2, "lost rank 1"}, start_ + 100ms);
-  EXPECT_EQ(verdict_.deadline(), start_ + Verdict::kPatience);
-  EXPECT_EQ(rank_at(Verdict::kPatience), 0U);
+  EXPECT_EQ(verdict_.deadline(), start_ + Verdict::patience);
+  EXPECT_EQ(rank_at(Verdict::patience), 0U);
 }
 
 }  // namespace

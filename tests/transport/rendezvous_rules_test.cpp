@@ -21,16 +21,16 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-const std::vector<CommonFact> kFacts{{"build", "abc"}};
-constexpr std::chrono::milliseconds kLimit = 10s;
-constexpr std::chrono::milliseconds kJoinLimit = 300s;
+const std::vector<CommonFact> common_facts{{"build", "abc"}};
+constexpr std::chrono::milliseconds heartbeat_limit = 10s;
+constexpr std::chrono::milliseconds join_limit = 300s;
 
 class RollTest : public testing::Test {
  protected:
   void join_all() {
-    for (std::uint32_t rank = 0; rank < roll_.size(); ++rank) roll_.join(rank, kFacts, start_);
+    for (std::uint32_t rank = 0; rank < roll_.size(); ++rank) roll_.join(rank, common_facts, start_);
   }
-  std::optional<Failure> judge(Time now) const { return roll_.judge(now, kLimit, kJoinLimit); }
+  std::optional<Failure> judge(Time now) const { return roll_.judge(now, heartbeat_limit, join_limit); }
 
   Time start_{std::chrono::hours(1)};
   Roll roll_{3};
@@ -112,7 +112,7 @@ TEST_F(RollTest, FindsARankThatWaitsForOthersWhoHaveLeft) {
 
 TEST_F(RollTest, NamesTheRanksThatDoNotCome) {
   EXPECT_FALSE(judge(start_ + 1000s)) << "before the first arrival nothing is late";
-  roll_.join(1, kFacts, start_);
+  roll_.join(1, common_facts, start_);
   roll_.beat(1, {}, start_ + 300s);
   EXPECT_FALSE(judge(start_ + 300s));
   roll_.beat(1, {}, start_ + 301s);
@@ -163,7 +163,7 @@ TEST_F(SealedFrames, OpenToWhatWasSealed) {
   Channel in = channel();
   for (int i = 0; i < 3; ++i) {
     const auto frame = out.seal(Type::failed, Writer().string("words " + std::to_string(i)).take());
-    ASSERT_EQ(in.rest_of(std::span(frame).first(kHeaderBytes)), frame.size() - kHeaderBytes);
+    ASSERT_EQ(in.rest_of(std::span(frame).first(header_bytes)), frame.size() - header_bytes);
     Reader payload(in.open(frame));
     EXPECT_EQ(payload.text(), "words " + std::to_string(i));
     payload.end();
@@ -179,8 +179,8 @@ TEST_F(SealedFrames, NoticeEveryFlippedBit) {
     Channel in = channel();
     EXPECT_THROW(
         {
-          const std::size_t rest = in.rest_of(std::span(bad).first(kHeaderBytes));
-          if (rest + kHeaderBytes != bad.size())
+          const std::size_t rest = in.rest_of(std::span(bad).first(header_bytes));
+          if (rest + header_bytes != bad.size())
             throw TransportError("another length: the bytes would never come");
           (void)in.open(bad);
         },
@@ -194,9 +194,9 @@ TEST_F(SealedFrames, NoticeRepetitionReorderingAndReflection) {
   const auto first = out.seal(Type::done, {});
   const auto second = out.seal(Type::done, {});
   Channel in = channel();
-  EXPECT_THROW((void)in.rest_of(std::span(second).first(kHeaderBytes)), TransportError);
+  EXPECT_THROW((void)in.rest_of(std::span(second).first(header_bytes)), TransportError);
   (void)in.open(first);
-  EXPECT_THROW((void)in.rest_of(std::span(first).first(kHeaderBytes)), TransportError);
+  EXPECT_THROW((void)in.rest_of(std::span(first).first(header_bytes)), TransportError);
   Channel other_way = channel("from launcher");
   EXPECT_THROW((void)other_way.open(first), TransportError);
 }
@@ -241,7 +241,7 @@ TEST(ProgressBoardTest, NeverShowsAMixOfTwoEntries) {
 TEST(ProgressBoardTest, CutsLongTextsAndKeepsTheCountOutside) {
   ProgressBoard board;
   board.set(Activity::working, 3, std::string(500, 'x'));
-  EXPECT_EQ(board.read().doing, std::string(kDoingBytes - 1, 'x'));
+  EXPECT_EQ(board.read().doing, std::string(doing_bytes - 1, 'x'));
   board.set_outside();
   EXPECT_EQ(board.read().count, 3U);
   EXPECT_EQ(board.read().activity, Activity::outside);

@@ -23,7 +23,7 @@ namespace {
 using Kind = RendezvousEvent::Kind;
 using testing::HasSubstr;
 
-const std::vector<CommonFact> kFacts{{"build", "abc"}, {"CPU level", "avx2"}};
+const std::vector<CommonFact> common_facts{{"build", "abc"}, {"CPU level", "avx2"}};
 
 std::vector<std::byte> bytes_of(const std::string& text) {
   const auto raw = std::as_bytes(std::span(text));
@@ -50,7 +50,7 @@ class TestRun {
   }
 
   std::unique_ptr<ControlClient> join(std::uint32_t rank, std::function<void()> on_failure = {}) {
-    return std::make_unique<ControlClient>(environment(rank), kFacts, std::move(on_failure));
+    return std::make_unique<ControlClient>(environment(rank), common_facts, std::move(on_failure));
   }
 
   /// The next event of one of `kinds`, the others dropped.
@@ -131,17 +131,17 @@ TEST(Rendezvous, GivesEveryRankTheAddressesOfAllByRank) {
 }
 
 TEST(Rendezvous, RepeatsExchangesWithEmptyAndLargePartsInStep) {
-  constexpr std::uint32_t kWorld = 3;
-  TestRun run(kWorld);
+  constexpr std::uint32_t world_size = 3;
+  TestRun run(world_size);
   std::vector<std::future<bool>> ranks;
-  for (std::uint32_t rank = 0; rank < kWorld; ++rank) {
+  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
     ranks.push_back(std::async(std::launch::async, [&run, rank] {
       const auto client = run.join(rank);
       bool right = true;
       for (std::uint32_t round = 0; round < 20; ++round) {
         const std::size_t size = round == 7 ? 65536 : round * (rank + 1);
         const auto all = client->exchange(std::vector<std::byte>(size, std::byte(round)));
-        for (std::uint32_t other = 0; other < kWorld; ++other) {
+        for (std::uint32_t other = 0; other < world_size; ++other) {
           right &= all[other].size() == (round == 7 ? 65536 : round * (other + 1));
           right &= all[other].empty() || all[other].back() == std::byte(round);
         }
@@ -196,10 +196,10 @@ TEST(Rendezvous, RefusesARankOutOfRangeAndAnotherWorldSize) {
   TestRun run(2);
   auto environment = run.environment(1);
   environment.rank = 2;
-  EXPECT_THROW(ControlClient(environment, kFacts), TransportError);
+  EXPECT_THROW(ControlClient(environment, common_facts), TransportError);
   environment = run.environment(1);
   environment.world_size = 3;
-  EXPECT_THROW(ControlClient(environment, kFacts), TransportError);
+  EXPECT_THROW(ControlClient(environment, common_facts), TransportError);
   expect_that_all_can_meet(run, 2);
 }
 
@@ -213,7 +213,7 @@ TEST(Rendezvous, RefusesARankThatDoesNotKnowTheToken) {
   auto environment = run.environment(0);
   environment.token[31] ^= std::byte{1};
   try {
-    ControlClient client(environment, kFacts);
+    ControlClient client(environment, common_facts);
     FAIL() << "joined";
   } catch (const TransportError& e) {
     EXPECT_THAT(e.what(), HasSubstr("does not know this run's token"));
@@ -227,7 +227,7 @@ TEST(Rendezvous, IsNotDisturbedByStrangers) {
   std::mt19937 random(7);
   std::string noise(10'000, '\0');
   for (char& c : noise) c = static_cast<char>(random());
-  const std::string greeting = std::string(control::kMagic) + std::string(32, 'n');
+  const std::string greeting = std::string(control::magic) + std::string(32, 'n');
 
   const Stranger silent(port);
   std::vector<std::unique_ptr<Stranger>> half_open;
@@ -244,7 +244,7 @@ TEST(Rendezvous, IsNotDisturbedByStrangers) {
   }
   const Stranger forger(port);  // knows the protocol but not the token
   forger.say(greeting);
-  EXPECT_EQ(forger.hear(control::kAnswerBytes).size(), control::kAnswerBytes);
+  EXPECT_EQ(forger.hear(control::answer_bytes).size(), control::answer_bytes);
   forger.say(std::string(32, 'p') + noise);
   EXPECT_EQ(forger.hear_to_the_end(), 0U);
   expect_that_all_can_meet(run, 2);
@@ -255,21 +255,21 @@ TEST(Rendezvous, DoesNotAcceptAReplayedHandshake) {
   TestRun run(2);
   // A rank's words as someone who listens would record them.
   const auto nonce = control::make_nonce();
-  std::vector<std::byte> greeting = bytes_of(std::string(control::kMagic));
+  std::vector<std::byte> greeting = bytes_of(std::string(control::magic));
   greeting.insert(greeting.end(), nonce.begin(), nonce.end());
   control::Digest proof;
   {
     const Stranger honest(run.server().port());
     honest.say(greeting);
-    const auto answer = honest.hear(control::kAnswerBytes);
-    ASSERT_EQ(answer.size(), control::kAnswerBytes);
+    const auto answer = honest.hear(control::answer_bytes);
+    ASSERT_EQ(answer.size(), control::answer_bytes);
     control::Nonce theirs;
     std::copy_n(answer.begin() + 8, theirs.size(), theirs.begin());
     proof = control::prove(run.environment(0).token, "rank", nonce, theirs);
   }
   const Stranger replay(run.server().port());
   replay.say(greeting);
-  ASSERT_EQ(replay.hear(control::kAnswerBytes).size(), control::kAnswerBytes);
+  ASSERT_EQ(replay.hear(control::answer_bytes).size(), control::answer_bytes);
   replay.say(proof);
   EXPECT_EQ(replay.hear_to_the_end(), 0U);
 }
@@ -287,11 +287,11 @@ TEST(Rendezvous, RefusesASealedFrameOfAbsurdLength) {
   const auto token = run.environment(0).token;
   const Stranger member(run.server().port());
   const auto nonce = control::make_nonce();
-  std::vector<std::byte> greeting = bytes_of(std::string(control::kMagic));
+  std::vector<std::byte> greeting = bytes_of(std::string(control::magic));
   greeting.insert(greeting.end(), nonce.begin(), nonce.end());
   member.say(greeting);
-  const auto answer = member.hear(control::kAnswerBytes);
-  ASSERT_EQ(answer.size(), control::kAnswerBytes);
+  const auto answer = member.hear(control::answer_bytes);
+  ASSERT_EQ(answer.size(), control::answer_bytes);
   control::Nonce theirs;
   std::copy_n(answer.begin() + 8, theirs.size(), theirs.begin());
   member.say(control::prove(token, "rank", nonce, theirs));
@@ -370,7 +370,7 @@ TEST(Rendezvous, TellsTheRanksThatTheLauncherIsGone) {
   const auto client = run.join(0, [&] { heard.set_value(); });
   run.end_server();
   heard.get_future().wait();
-  EXPECT_EQ(client->failure()->rank, kLauncherRank);
+  EXPECT_EQ(client->failure()->rank, launcher_rank);
   EXPECT_THAT(client->failure()->what, HasSubstr("launcher"));
   EXPECT_THROW(client->barrier(), PeerFailure);
 }
@@ -427,7 +427,7 @@ TEST(Rendezvous, SaysWhereItCouldNotConnect) {
   environment.host = "127.0.0.1";
   environment.port = port;
   try {
-    ControlClient client(environment, kFacts);
+    ControlClient client(environment, common_facts);
     FAIL() << "connected";
   } catch (const TransportError& e) {
     EXPECT_THAT(e.what(), HasSubstr("127.0.0.1:" + std::to_string(port)));

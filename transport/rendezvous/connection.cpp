@@ -17,7 +17,7 @@ void Connection::start(Channel incoming, Channel outgoing, FrameHandler on_frame
 }
 
 void Connection::read_header() {
-  frame_.resize(kHeaderBytes);
+  frame_.resize(header_bytes);
   asio::async_read(socket_, asio::buffer(frame_),
                    [self = shared_from_this()](asio::error_code error, std::size_t) {
                      if (error) return self->end(error.message());
@@ -30,8 +30,8 @@ void Connection::read_header() {
 }
 
 void Connection::read_rest(std::size_t length) {
-  frame_.resize(kHeaderBytes + length);
-  asio::async_read(socket_, asio::buffer(frame_.data() + kHeaderBytes, length),
+  frame_.resize(header_bytes + length);
+  asio::async_read(socket_, asio::buffer(frame_.data() + header_bytes, length),
                    [self = shared_from_this()](asio::error_code error, std::size_t) {
                      if (error) return self->end(error.message());
                      try {

@@ -29,10 +29,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kConnectLimit = 10s;
+constexpr auto connect_limit = 10s;
 // How long to wait for the launcher's answer, should the machine be very busy.
-constexpr auto kLastWordsLimit = 2s;
-constexpr auto kDoneLimit = 10s;
+constexpr auto last_words_limit = 2s;
+constexpr auto done_limit = 10s;
 
 /// The control thread takes no signal: they are for the program's own threads.
 class SignalsBlocked {
@@ -75,7 +75,7 @@ struct ControlClient::Impl {
   asio::steady_timer heartbeat{io};
   std::shared_ptr<Connection> connection;
   Nonce nonce = make_nonce();
-  std::array<std::byte, std::max(kGreetingBytes, kAnswerBytes)> handshake{};
+  std::array<std::byte, std::max(greeting_bytes, answer_bytes)> handshake{};
   std::chrono::milliseconds interval{1000};
   std::string refusal;
   bool welcome = false;
@@ -112,7 +112,7 @@ void ControlClient::Impl::connect(const std::vector<CommonFact>& facts) {
                         connection->socket().set_option(tcp::no_delay(true));
                         greet(facts);
                       });
-  const auto deadline = std::chrono::steady_clock::now() + kConnectLimit;
+  const auto deadline = std::chrono::steady_clock::now() + connect_limit;
   while (!welcome && refusal.empty() && io.run_one_until(deadline) > 0) {
   }
   if (!refusal.empty()) cannot_join(refusal);
@@ -120,15 +120,15 @@ void ControlClient::Impl::connect(const std::vector<CommonFact>& facts) {
 }
 
 void ControlClient::Impl::greet(const std::vector<CommonFact>& facts) {
-  std::copy_n(reinterpret_cast<const std::byte*>(kMagic.data()), kMagic.size(), handshake.begin());
-  std::copy(nonce.begin(), nonce.end(), handshake.begin() + kMagic.size());
-  asio::async_write(connection->socket(), asio::buffer(handshake.data(), kGreetingBytes),
+  std::copy_n(reinterpret_cast<const std::byte*>(magic.data()), magic.size(), handshake.begin());
+  std::copy(nonce.begin(), nonce.end(), handshake.begin() + magic.size());
+  asio::async_write(connection->socket(), asio::buffer(handshake.data(), greeting_bytes),
                     [this, &facts](asio::error_code failed, std::size_t) {
                       if (failed) {
                         refusal = failed.message();
                         return;
                       }
-                      asio::async_read(connection->socket(), asio::buffer(handshake.data(), kAnswerBytes),
+                      asio::async_read(connection->socket(), asio::buffer(handshake.data(), answer_bytes),
                                        [this, &facts](asio::error_code ended, std::size_t) {
                                          if (ended) {
                                            refusal = "the other side is no launcher of this run (" +
@@ -141,16 +141,16 @@ void ControlClient::Impl::greet(const std::vector<CommonFact>& facts) {
 }
 
 void ControlClient::Impl::check_answer(const std::vector<CommonFact>& facts) {
-  if (std::memcmp(handshake.data(), kMagic.data(), kMagic.size()) != 0) {
-    refusal = std::memcmp(handshake.data(), kMagic.data(), 6) == 0
+  if (std::memcmp(handshake.data(), magic.data(), magic.size()) != 0) {
+    refusal = std::memcmp(handshake.data(), magic.data(), 6) == 0
                   ? "the launcher speaks another version of the control protocol; start ranks and launcher "
                     "from one build"
                   : "the other side is no weft launcher";
     return;
   }
   Nonce theirs;
-  std::copy_n(handshake.begin() + kMagic.size(), theirs.size(), theirs.begin());
-  const std::span<const std::byte> proof(handshake.data() + kMagic.size() + theirs.size(), sizeof(Digest));
+  std::copy_n(handshake.begin() + magic.size(), theirs.size(), theirs.begin());
+  const std::span<const std::byte> proof(handshake.data() + magic.size() + theirs.size(), sizeof(Digest));
   if (!same(prove(environment.token, "launcher", nonce, theirs), proof)) {
     refusal = "the other side does not know this run's token";
     return;
@@ -161,7 +161,7 @@ void ControlClient::Impl::check_answer(const std::vector<CommonFact>& facts) {
   Channel from_launcher(environment.token, "from launcher", nonce, theirs, world);
   Channel from_rank(environment.token, "from rank", nonce, theirs, world);
   asio::async_write(
-      connection->socket(), asio::buffer(handshake.data(), kProofBytes),
+      connection->socket(), asio::buffer(handshake.data(), proof_bytes),
       [this, &facts, from_launcher, from_rank](asio::error_code failed, std::size_t) {
         if (failed) {
           refusal = failed.message();
@@ -173,7 +173,7 @@ void ControlClient::Impl::check_answer(const std::vector<CommonFact>& facts) {
               if (!welcome && refusal.empty())
                 refusal = "the launcher has closed the connection (" + why + ")";
               if (welcome && !left)
-                note_failure({kLauncherRank, "the connection to the launcher is lost (" + why + ")"});
+                note_failure({launcher_rank, "the connection to the launcher is lost (" + why + ")"});
             });
         introduce(facts);
       });
@@ -289,7 +289,7 @@ ControlClient::~ControlClient() {
 }
 
 std::vector<ControlClient::Bytes> ControlClient::exchange(std::span<const std::byte> own) {
-  if (own.size() > kMostAddressBytes) throw TransportError("more than 64 KiB in an exchange");
+  if (own.size() > most_address_bytes) throw TransportError("more than 64 KiB in an exchange");
   if (impl_->left) throw TransportError("an exchange after this rank has said that it is done");
   std::unique_lock lock(impl_->mutex);
   ++impl_->round;
@@ -317,8 +317,8 @@ void ControlClient::tick() noexcept { impl_->board.tick(); }
 void ControlClient::fail(std::string_view what) noexcept {
   try {
     Writer writer;
-    writer.string(what.substr(0, kMostWordsBytes));
-    impl_->say_and_wait(Type::failed, writer.take(), kLastWordsLimit);
+    writer.string(what.substr(0, most_words_bytes));
+    impl_->say_and_wait(Type::failed, writer.take(), last_words_limit);
   } catch (const std::bad_alloc&) {
   }
 }
@@ -326,13 +326,13 @@ void ControlClient::fail(std::string_view what) noexcept {
 void ControlClient::fail_by_peer(std::uint32_t peer, std::string_view what) noexcept {
   try {
     Writer writer;
-    writer.u32(peer).string(what.substr(0, kMostWordsBytes));
-    impl_->say_and_wait(Type::lost_peer, writer.take(), kLastWordsLimit);
+    writer.u32(peer).string(what.substr(0, most_words_bytes));
+    impl_->say_and_wait(Type::lost_peer, writer.take(), last_words_limit);
   } catch (const std::bad_alloc&) {
   }
 }
 
-void ControlClient::done() noexcept { impl_->say_and_wait(Type::done, {}, kDoneLimit); }
+void ControlClient::done() noexcept { impl_->say_and_wait(Type::done, {}, done_limit); }
 
 std::optional<Failure> ControlClient::failure() const {
   const std::lock_guard lock(impl_->mutex);

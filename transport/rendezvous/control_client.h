@@ -24,12 +24,12 @@ struct CommonFact {
 };
 
 /// Stands for the launcher where a rank is named.
-inline constexpr std::uint32_t kLauncherRank = 0xffffffffU;
+inline constexpr std::uint32_t launcher_rank = 0xffffffffU;
 
 /// The first cause of a run's end.
 struct Failure {
   std::uint32_t rank =
-      kLauncherRank;  ///< the rank that failed first, kLauncherRank when it is not a rank's fault
+      launcher_rank;  ///< the rank that failed first, launcher_rank when it is not a rank's fault
   std::string what;   ///< one or more lines for the user
 };
 

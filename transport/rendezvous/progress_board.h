@@ -30,13 +30,13 @@ class ProgressBoard {
   [[nodiscard]] Reading read() const;
 
  private:
-  static constexpr std::size_t kWords = kDoingBytes / 8;
+  static constexpr std::size_t word_count = doing_bytes / 8;
 
   std::atomic<std::uint64_t> ticks_{0};
   std::atomic<std::uint64_t> version_{0};  // odd while the writer is at it
   std::atomic<std::uint32_t> activity_{0};
   std::atomic<std::uint64_t> count_{0};
-  std::array<std::atomic<std::uint64_t>, kWords> doing_{};  // text, ended by zeros
+  std::array<std::atomic<std::uint64_t>, word_count> doing_{};  // text, ended by zeros
 };
 
 }  // namespace weft::control

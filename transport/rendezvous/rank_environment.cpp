@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-constexpr std::uint32_t kMostRanks = 1U << 20;
+constexpr std::uint32_t most_ranks = 1U << 20;
 
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
@@ -41,7 +41,7 @@ std::uint32_t number_or(const char* name, std::uint32_t otherwise, std::uint32_t
 std::optional<RankEnvironment> rank_environment() {
   if (std::getenv("WEFT_RANK") == nullptr) return std::nullopt;
   RankEnvironment environment;
-  environment.world_size = number("WEFT_WORLD_SIZE", variable("WEFT_WORLD_SIZE"), 1, kMostRanks);
+  environment.world_size = number("WEFT_WORLD_SIZE", variable("WEFT_WORLD_SIZE"), 1, most_ranks);
   environment.rank = number("WEFT_RANK", variable("WEFT_RANK"), 0, environment.world_size - 1);
   environment.local_world_size =
       number_or("LOCAL_WORLD_SIZE", environment.world_size, 1, environment.world_size);

@@ -29,7 +29,7 @@ namespace {
 
 /// Connections that have not proved to know the token yet; the oldest goes when there are more than this and
 /// the ranks' number. A stranger who holds connections open keeps nobody out.
-constexpr std::size_t kMostStrangers = 64;
+constexpr std::size_t most_strangers = 64;
 
 }  // namespace
 
@@ -124,7 +124,7 @@ void RendezvousServer::Impl::accept() {
 void RendezvousServer::Impl::make_room() {
   std::erase_if(strangers, [](const auto& session) { return session->introduced() || !session->open(); });
   for (auto at = strangers.begin();
-       at != strangers.end() && strangers.size() >= kMostStrangers + options.world_size;) {
+       at != strangers.end() && strangers.size() >= most_strangers + options.world_size;) {
     if ((*at)->proved()) {
       ++at;
       continue;
@@ -231,7 +231,7 @@ void RendezvousServer::Impl::watch() {
 }
 
 Bytes RendezvousServer::Impl::failure_frame() const {
-  return Writer().u32(cause->rank).string(std::string_view(cause->what).substr(0, kMostWordsBytes)).take();
+  return Writer().u32(cause->rank).string(std::string_view(cause->what).substr(0, most_words_bytes)).take();
 }
 
 void RendezvousServer::Impl::to_all(Type type, const Bytes& payload) {

@@ -101,7 +101,7 @@ std::string Roll::position(std::uint32_t rank) const {
 std::optional<Failure> Roll::missing(Time now, std::chrono::milliseconds join_limit) const {
   if (!first_arrival_ || now - *first_arrival_ <= join_limit) return std::nullopt;
   std::string names;
-  std::uint32_t first = kLauncherRank;
+  std::uint32_t first = launcher_rank;
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].state != State::absent) continue;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
@@ -114,7 +114,7 @@ std::optional<Failure> Roll::missing(Time now, std::chrono::milliseconds join_li
 
 std::optional<Failure> Roll::deadlock(Time now, std::chrono::milliseconds limit) const {
   std::string positions;
-  std::uint32_t first = kLauncherRank;
+  std::uint32_t first = launcher_rank;
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     const Rank& it = ranks_[rank];
     if (it.state == State::done) continue;
@@ -123,7 +123,7 @@ std::optional<Failure> Roll::deadlock(Time now, std::chrono::milliseconds limit)
     positions += fmt::format("\n  rank {}: {}", rank, position(rank));
     first = std::min(first, rank);
   }
-  if (first == kLauncherRank) return std::nullopt;
+  if (first == launcher_rank) return std::nullopt;
   return Failure{first,
                  fmt::format("nothing has moved for {}, every rank waits:{}", spell(limit), positions)};
 }

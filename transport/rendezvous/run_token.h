@@ -6,8 +6,8 @@
 
 namespace weft {
 
-inline constexpr std::size_t kRunTokenBytes = 32;
-using RunToken = std::array<std::byte, kRunTokenBytes>;
+inline constexpr std::size_t run_token_bytes = 32;
+using RunToken = std::array<std::byte, run_token_bytes>;
 
 /// 32 fresh bytes from the system's random source. Throws Error when there is none.
 [[nodiscard]] RunToken make_run_token();

@@ -23,7 +23,7 @@ void Session::start(std::chrono::milliseconds limit) {
   deadline_.async_wait([self = shared_from_this()](asio::error_code cancelled) {
     if (!cancelled && !self->introduced_) self->give_up("no handshake in time");
   });
-  asio::async_read(connection_->socket(), asio::buffer(handshake_.data(), kGreetingBytes),
+  asio::async_read(connection_->socket(), asio::buffer(handshake_.data(), greeting_bytes),
                    [self = shared_from_this()](asio::error_code error, std::size_t) {
                      if (error) return self->give_up(error.message());
                      self->answer_greeting();
@@ -32,17 +32,17 @@ void Session::start(std::chrono::milliseconds limit) {
 
 void Session::answer_greeting() {
   // Anything that begins like weft gets an answer, so that another version can say what is wrong.
-  if (std::memcmp(handshake_.data(), kMagic.data(), 6) != 0) return give_up("no weft rank");
-  std::copy_n(handshake_.begin() + kMagic.size(), theirs_.size(), theirs_.begin());
+  if (std::memcmp(handshake_.data(), magic.data(), 6) != 0) return give_up("no weft rank");
+  std::copy_n(handshake_.begin() + magic.size(), theirs_.size(), theirs_.begin());
   const Digest proof = prove(token_, "launcher", theirs_, nonce_);
-  std::copy_n(reinterpret_cast<const std::byte*>(kMagic.data()), kMagic.size(), handshake_.begin());
-  std::copy(nonce_.begin(), nonce_.end(), handshake_.begin() + kMagic.size());
-  std::copy(proof.begin(), proof.end(), handshake_.begin() + kMagic.size() + nonce_.size());
+  std::copy_n(reinterpret_cast<const std::byte*>(magic.data()), magic.size(), handshake_.begin());
+  std::copy(nonce_.begin(), nonce_.end(), handshake_.begin() + magic.size());
+  std::copy(proof.begin(), proof.end(), handshake_.begin() + magic.size() + nonce_.size());
   asio::async_write(connection_->socket(), asio::buffer(handshake_),
                     [self = shared_from_this()](asio::error_code failed, std::size_t) {
                       if (failed) return self->give_up(failed.message());
                       asio::async_read(self->connection_->socket(),
-                                       asio::buffer(self->handshake_.data(), kProofBytes),
+                                       asio::buffer(self->handshake_.data(), proof_bytes),
                                        [self](asio::error_code error, std::size_t) {
                                          if (error) return self->give_up(error.message());
                                          self->check_proof();
@@ -51,7 +51,7 @@ void Session::answer_greeting() {
 }
 
 void Session::check_proof() {
-  if (!same(prove(token_, "rank", theirs_, nonce_), std::span(handshake_).first(kProofBytes))) {
+  if (!same(prove(token_, "rank", theirs_, nonce_), std::span(handshake_).first(proof_bytes))) {
     return give_up("it does not know the token");
   }
   proved_ = true;

@@ -56,7 +56,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const Handlers& handlers_;
   Nonce nonce_ = make_nonce();
   Nonce theirs_{};
-  std::array<std::byte, kAnswerBytes> handshake_{};
+  std::array<std::byte, answer_bytes> handshake_{};
   bool proved_ = false;
   bool introduced_ = false;
   std::optional<std::uint32_t> rank_;

@@ -29,16 +29,16 @@ Digest hmac(std::span<const std::byte> key, std::span<const std::byte> data) {
 std::size_t most_payload(Type type, std::uint32_t world_size) {
   switch (type) {
     case Type::hello:
-      return kMostHelloBytes;
+      return most_hello_bytes;
     case Type::address:
-      return 12 + kMostAddressBytes;
+      return 12 + most_address_bytes;
     case Type::heartbeat:
-      return 24 + kDoingBytes;
+      return 24 + doing_bytes;
     case Type::failed:
     case Type::lost_peer:
     case Type::refused:
     case Type::failure:
-      return 8 + kMostWordsBytes;
+      return 8 + most_words_bytes;
     case Type::done:
     case Type::stop:
     case Type::taken:
@@ -46,7 +46,7 @@ std::size_t most_payload(Type type, std::uint32_t world_size) {
     case Type::welcome:
       return 4;
     case Type::addresses:
-      return 8 + std::size_t{world_size} * (4 + kMostAddressBytes);
+      return 8 + std::size_t{world_size} * (4 + most_address_bytes);
   }
   throw TransportError("unknown type of control message");
 }
@@ -130,11 +130,11 @@ Channel::Channel(const RunToken& token, std::string_view role, const Nonce& rank
     : key_(prove(token, role, rank_nonce, launcher_nonce)), world_size_(world_size) {}
 
 Bytes Channel::seal(Type type, std::span<const std::byte> payload) {
-  Bytes frame(kHeaderBytes + payload.size());
+  Bytes frame(header_bytes + payload.size());
   store_le(frame.data(), static_cast<std::uint32_t>(type));
   store_le(frame.data() + 4, static_cast<std::uint32_t>(payload.size()));
   store_le(frame.data() + 8, count_++);
-  if (!payload.empty()) std::memcpy(frame.data() + kHeaderBytes, payload.data(), payload.size());
+  if (!payload.empty()) std::memcpy(frame.data() + header_bytes, payload.data(), payload.size());
   const Digest digest = hmac(key_, frame);
   frame.insert(frame.end(), digest.begin(), digest.end());
   return frame;
@@ -154,7 +154,7 @@ std::span<const std::byte> Channel::open(std::span<const std::byte> frame) {
   if (!same(hmac(key_, sealed), frame.last(sizeof(Digest))))
     throw TransportError("a control message was forged");
   ++count_;
-  return sealed.subspan(kHeaderBytes);
+  return sealed.subspan(header_bytes);
 }
 
 Type type_of(std::span<const std::byte> header) {

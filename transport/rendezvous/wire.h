@@ -2,8 +2,8 @@
 // The bytes of a control connection. Internal to this folder.
 //
 // Handshake, blocks of fixed size, so that nothing a stranger sends is taken for a length:
-//   rank     -> launcher   kMagic (8), nonce (32)
-//   launcher -> rank       kMagic (8), nonce (32), HMAC-SHA256(token, "launcher", both nonces) (32)
+//   rank     -> launcher   magic (8), nonce (32)
+//   launcher -> rank       magic (8), nonce (32), HMAC-SHA256(token, "launcher", both nonces) (32)
 //   rank     -> launcher   HMAC-SHA256(token, "rank", both nonces) (32)
 // Then frames, little-endian, each way under its own key and count:
 //   type u32, payload bytes u32, number of the frame u64, payload, HMAC-SHA256 of all before (32)
@@ -24,16 +24,16 @@ using Digest = std::array<std::byte, 32>;
 using Nonce = std::array<std::byte, 32>;
 
 /// Protocol name and version; another version is told apart from noise by its first six bytes.
-inline constexpr std::string_view kMagic{"weft\xF1\x9A\x01\x00", 8};
-inline constexpr std::size_t kGreetingBytes = 8 + 32;
-inline constexpr std::size_t kAnswerBytes = 8 + 32 + 32;
-inline constexpr std::size_t kProofBytes = 32;
-inline constexpr std::size_t kHeaderBytes = 16;
-inline constexpr std::size_t kMostAddressBytes = 64 * 1024;
-inline constexpr std::size_t kMostHelloBytes =
+inline constexpr std::string_view magic{"weft\xF1\x9A\x01\x00", 8};
+inline constexpr std::size_t greeting_bytes = 8 + 32;
+inline constexpr std::size_t answer_bytes = 8 + 32 + 32;
+inline constexpr std::size_t proof_bytes = 32;
+inline constexpr std::size_t header_bytes = 16;
+inline constexpr std::size_t most_address_bytes = 64 * 1024;
+inline constexpr std::size_t most_hello_bytes =
     2 * 1024 * 1024;  // a whole configuration may be among the facts
-inline constexpr std::size_t kMostWordsBytes = 8 * 1024;
-inline constexpr std::size_t kDoingBytes = 120;
+inline constexpr std::size_t most_words_bytes = 8 * 1024;
+inline constexpr std::size_t doing_bytes = 120;
 
 enum class Type : std::uint32_t {
   hello = 1,       ///< rank u32, world u32, number of facts u32, per fact: name string, value string
