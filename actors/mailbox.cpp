@@ -222,7 +222,8 @@ void Mailbox::post(MessageKind kind, std::uint16_t stage, std::uint32_t microbat
     free_tokens_.pop_back();
     outgoing_[token - 1] = std::move(tensor);
     sent_bytes_ += header.payload_bytes;
-    transport_.send(edge->plan.target_rank, header, outgoing_[token - 1].data(), token);
+    const Tensor& kept = outgoing_[token - 1];
+    transport_.send(edge->plan.target_rank, header, {kept.data(), kept.device()}, token);
   }
 }
 
@@ -237,16 +238,16 @@ void Mailbox::return_credit(void* owner, std::uint32_t edge_and_tensor) {
   header.target_stage = edge.plan.target_stage;
   header.tensor = static_cast<std::uint8_t>(edge_and_tensor % TensorList::capacity);
   try {
-    self.transport_.send(edge.plan.source_rank, header, nullptr, forgotten);
+    self.transport_.send(edge.plan.source_rank, header, {}, forgotten);
   } catch (const Error&) {
     // The peer is gone: the next progress() says so, and a credit for it is of no use.
   }
 }
 
-std::byte* Mailbox::accept(std::uint32_t from, const MessageHeader& header) {
+Payload Mailbox::accept(std::uint32_t from, const MessageHeader& header) {
   switch (header.kind) {
     case MessageKind::credit:
-      return nullptr;
+      return {};
     case MessageKind::collective: {
       if (header.payload_bytes > largest_part)
         throw TransportError(fmt::format("rank {} sends {} bytes at once", from, header.payload_bytes));
@@ -256,14 +257,14 @@ std::byte* Mailbox::accept(std::uint32_t from, const MessageHeader& header) {
       part->tag = header.microbatch;
       part->complete = false;
       part->bytes.resize(header.payload_bytes);
-      return part->bytes.data();
+      return {part->bytes.data(), {}};
     }
     case MessageKind::tied_gradient:
     case MessageKind::tied_sum:
       for (const Direct& d : directs_)
         if (d.kind == header.kind && d.stage == header.target_stage && d.tensor == header.tensor &&
             d.bytes == header.payload_bytes)
-          return d.into;
+          return {d.into, {}};
       throw TransportError(fmt::format("rank {} sends a tied gradient that nobody expects", from));
     case MessageKind::activation:
     case MessageKind::gradient:
@@ -291,10 +292,11 @@ std::byte* Mailbox::accept(std::uint32_t from, const MessageHeader& header) {
   landing.from = from;
   landing.buffer = std::move(buffer);
   landings_.push_back(std::move(landing));
-  return landings_.back().buffer.data();
+  const Buffer& place = landings_.back().buffer;
+  return {place.data(), place.device()};
 }
 
-void Mailbox::delivered(std::uint32_t from, const MessageHeader& header, std::byte* payload) {
+void Mailbox::delivered(std::uint32_t from, const MessageHeader& header, Payload payload) {
   loop_.wake();
   switch (header.kind) {
     case MessageKind::credit: {
@@ -321,7 +323,7 @@ void Mailbox::delivered(std::uint32_t from, const MessageHeader& header, std::by
       break;
   }
   const auto landing = std::find_if(landings_.begin(), landings_.end(), [&](const Landing& l) {
-    return !l.complete && l.buffer.data() == payload;
+    return !l.complete && l.buffer.data() == payload.data;
   });
   assert(landing != landings_.end());
   if (header.step == static_cast<std::uint32_t>(step_) && header.phase == phase_) {
@@ -352,7 +354,7 @@ void Mailbox::send_direct(std::uint32_t to, MessageHeader header, const std::byt
   header.phase = phase_;
   header.step = static_cast<std::uint32_t>(step_);
   ++direct_sends_;
-  transport_.send(to, header, payload, direct);
+  transport_.send(to, header, {payload, {}}, direct);
 }
 
 void Mailbox::expect_direct(MessageKind kind, std::uint16_t stage, std::uint8_t tensor, std::byte* into,

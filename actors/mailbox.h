@@ -93,8 +93,8 @@ class Mailbox final : public MessageSink {
   /// From now on released buffers return no credits: the rank ends.
   void stop_credits() noexcept;
 
-  std::byte* accept(std::uint32_t from, const MessageHeader& header) override;
-  void delivered(std::uint32_t from, const MessageHeader& header, std::byte* payload) override;
+  Payload accept(std::uint32_t from, const MessageHeader& header) override;
+  void delivered(std::uint32_t from, const MessageHeader& header, Payload payload) override;
   void sent(SendToken token) override;
   void peer_failed(std::uint32_t peer, const std::string& reason) override;
 

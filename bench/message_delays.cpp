@@ -82,8 +82,7 @@ class DelayedTransport final : public Transport {
   std::uint32_t world_size() const noexcept override { return inner_.world_size(); }
   Capabilities capabilities() const override { return inner_.capabilities(); }
   void attach(MessageSink& sink) override { inner_.attach(sink); }
-  void send(std::uint32_t to, const MessageHeader& header, const std::byte* payload,
-            SendToken token) override {
+  void send(std::uint32_t to, const MessageHeader& header, ConstPayload payload, SendToken token) override {
     const bool delayed =
         mean_ > 0 && (header.kind == MessageKind::activation || header.kind == MessageKind::gradient);
     if (!delayed) return inner_.send(to, header, payload, token);
@@ -117,7 +116,7 @@ class DelayedTransport final : public Transport {
     Nanoseconds due;
     std::uint32_t to;
     MessageHeader header;
-    const std::byte* payload;
+    ConstPayload payload;
     SendToken token;
   };
   Transport& inner_;

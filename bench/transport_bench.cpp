@@ -47,8 +47,8 @@ double median(std::vector<double> values) {
 class Counter final : public MessageSink {
  public:
   explicit Counter(std::size_t bytes) : memory_(bytes) {}
-  std::byte* accept(std::uint32_t, const MessageHeader&) override { return memory_.data(); }
-  void delivered(std::uint32_t, const MessageHeader& header, std::byte*) override {
+  Payload accept(std::uint32_t, const MessageHeader&) override { return {memory_.data(), {}}; }
+  void delivered(std::uint32_t, const MessageHeader& header, Payload) override {
     ++received;
     if (header.step == 0) return;
     last_step = header.step;
@@ -107,9 +107,9 @@ double latency(std::size_t bytes) {
     for (int i = 0; i < warm_up + count; ++i) {
       const auto due = static_cast<std::uint64_t>(i) + 1;
       const Nanoseconds begin = now_ns();
-      if (rank == 0) transport.send(1, header, payload.data(), 0);
+      if (rank == 0) transport.send(1, header, {payload.data(), {}}, 0);
       while (counter.received < due) transport.progress();
-      if (rank == 1) transport.send(0, header, payload.data(), 0);
+      if (rank == 1) transport.send(0, header, {payload.data(), {}}, 0);
       if (i >= warm_up) times.push_back(static_cast<double>(now_ns() - begin) / 2000);
     }
     return median(std::move(times));
@@ -128,12 +128,12 @@ double bandwidth(std::size_t bytes) {
       if (rank == 0) {
         for (std::uint64_t posted = (round - 1) * count; posted < round * count; ++posted) {
           while (posted - counter.sent_count >= 4) transport.progress();
-          transport.send(1, header, payload.data(), posted);
+          transport.send(1, header, {payload.data(), {}}, posted);
         }
         while (counter.received < round) transport.progress();
       } else {
         while (counter.received < round * count) transport.progress();
-        transport.send(0, header_of(0), nullptr, 0);
+        transport.send(0, header_of(0), {}, 0);
       }
       rate = static_cast<double>(count * bytes) / static_cast<double>(now_ns() - begin);
     }
@@ -153,7 +153,7 @@ double arrival_while_busy(Nanoseconds poll_interval) {
         while (now_ns() < start) transport.progress();
         MessageHeader header = header_of(mib);
         header.step = static_cast<std::uint32_t>(now_ns() / 1000);  // both processes read the same clock
-        transport.send(0, header, payload.data(), 0);
+        transport.send(0, header, {payload.data(), {}}, 0);
         while (counter.received <= i) transport.progress();
         continue;
       }
@@ -168,7 +168,7 @@ double arrival_while_busy(Nanoseconds poll_interval) {
         transport.progress();
       }
       times.push_back((counter.last_time_us - counter.last_step) / 1000.0);
-      transport.send(1, header_of(0), nullptr, 0);
+      transport.send(1, header_of(0), {}, 0);
     }
     return median(std::move(times));
   });

@@ -7,6 +7,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/transport/message.h"
+#include "weft/transport/payload.h"
 
 namespace weft {
 
@@ -20,11 +21,12 @@ class MessageSink {
  public:
   virtual ~MessageSink() = default;
   /// A message begins to arrive from rank `from`. Returns where its payload (header.payload_bytes, may be 0)
-  /// shall go; the memory stays valid until `delivered`. Throws TransportError for a message that the plan
+  /// shall go; the memory stays valid until `delivered`, and is CPU memory unless the transport's
+  /// capabilities say cuda_direct. Throws TransportError for a message that the plan
   /// does not allow.
-  virtual std::byte* accept(std::uint32_t from, const MessageHeader& header) = 0;
+  virtual Payload accept(std::uint32_t from, const MessageHeader& header) = 0;
   /// The whole payload lies where `accept` said. Messages of one sender may be delivered out of order.
-  virtual void delivered(std::uint32_t from, const MessageHeader& header, std::byte* payload) = 0;
+  virtual void delivered(std::uint32_t from, const MessageHeader& header, Payload payload) = 0;
   /// The payload of the send may be used again. Says nothing about the receiver.
   virtual void sent(SendToken token) = 0;
   /// Rank `peer` is gone; told at most once a peer.
@@ -51,10 +53,10 @@ class Transport {
   virtual void attach(MessageSink& sink) = 0;
 
   /// Starts to send `header` and its payload to another rank (never to oneself). `payload`
-  /// (header.payload_bytes, CPU memory) stays untouched until sink.sent(token). Chunk and sequence numbers
-  /// are the transport's to fill. Throws TransportError when the peer is known to be gone.
-  virtual void send(std::uint32_t to, const MessageHeader& header, const std::byte* payload,
-                    SendToken token) = 0;
+  /// (header.payload_bytes) stays untouched until sink.sent(token). Chunk and sequence numbers are the
+  /// transport's to fill. Throws TransportError when the peer is known to be gone, and for memory of a device
+  /// unless capabilities().cuda_direct.
+  virtual void send(std::uint32_t to, const MessageHeader& header, ConstPayload payload, SendToken token) = 0;
 
   /// Moves what can be moved without waiting; calls the sink. True when anything happened. Throws what the
   /// sink threw.

@@ -15,11 +15,11 @@ namespace {
 
 class Sink final : public weft::MessageSink {
  public:
-  std::byte* accept(std::uint32_t, const weft::MessageHeader& header) override {
+  weft::Payload accept(std::uint32_t, const weft::MessageHeader& header) override {
     if (header.payload_bytes > 64 * 1024) throw weft::TransportError("too large");
-    return payloads_.emplace_back(std::make_unique<std::byte[]>(header.payload_bytes)).get();
+    return {payloads_.emplace_back(std::make_unique<std::byte[]>(header.payload_bytes)).get(), {}};
   }
-  void delivered(std::uint32_t, const weft::MessageHeader&, std::byte*) override {}
+  void delivered(std::uint32_t, const weft::MessageHeader&, weft::Payload) override {}
   void sent(weft::SendToken) override {}
   void peer_failed(std::uint32_t, const std::string&) override {}
 

@@ -74,7 +74,7 @@ void Conversation::start() {
       if (peer == transport_.rank()) continue;
       const SendToken token = SendToken{peer} << 32 | number;
       unsent_.insert(token);
-      transport_.send(peer, numbered(number, sizes_[number]), outgoing_[number].data(), token);
+      transport_.send(peer, numbered(number, sizes_[number]), {outgoing_[number].data(), {}}, token);
     }
 }
 
@@ -89,17 +89,17 @@ void Conversation::run() {
   require(done(), "more messages after the last");
 }
 
-std::byte* Conversation::accept(std::uint32_t from, const MessageHeader& header) {
+Payload Conversation::accept(std::uint32_t from, const MessageHeader& header) {
   require(header.microbatch < sizes_.size(), "a message nobody sent");
   require(header.payload_bytes == sizes_[header.microbatch], "a payload of the wrong size");
   auto [place, fresh] = landing_.try_emplace({from, header.microbatch}, header.payload_bytes);
   require(fresh, "a message that came twice");
-  return place->second.data();
+  return {place->second.data(), {}};
 }
 
-void Conversation::delivered(std::uint32_t from, const MessageHeader& header, std::byte* payload) {
+void Conversation::delivered(std::uint32_t from, const MessageHeader& header, Payload payload) {
   const auto& landed = landing_.at({from, header.microbatch});
-  require(payload == landed.data(), "delivered somewhere else than accepted");
+  require(payload.data == landed.data(), "delivered somewhere else than accepted");
   require(header.shape == numbered(header.microbatch, header.payload_bytes).shape, "a header that changed");
   if (!is_payload(landed, from, header.microbatch))
     throw Error("the payload of message " + std::to_string(header.microbatch) + " is wrong");

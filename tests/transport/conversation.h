@@ -34,8 +34,8 @@ class Conversation final : public MessageSink {
 
   [[nodiscard]] const std::vector<std::uint32_t>& order_from(std::uint32_t peer) { return order_[peer]; }
 
-  std::byte* accept(std::uint32_t from, const MessageHeader& header) override;
-  void delivered(std::uint32_t from, const MessageHeader& header, std::byte* payload) override;
+  Payload accept(std::uint32_t from, const MessageHeader& header) override;
+  void delivered(std::uint32_t from, const MessageHeader& header, Payload payload) override;
   void sent(SendToken token) override;
   void peer_failed(std::uint32_t peer, const std::string& reason) override;
 

@@ -19,12 +19,12 @@ constexpr Nanoseconds second = 1'000'000'000;
 /// Takes everything into one buffer and allocates nothing.
 class QuietSink final : public MessageSink {
  public:
-  std::byte* accept(std::uint32_t, const MessageHeader& header) override {
+  Payload accept(std::uint32_t, const MessageHeader& header) override {
     if (refuse) throw TransportError("not in the plan");
     buffer.resize(std::max<std::size_t>(buffer.size(), header.payload_bytes));
-    return buffer.data();
+    return {buffer.data(), device};
   }
-  void delivered(std::uint32_t, const MessageHeader& header, std::byte*) override {
+  void delivered(std::uint32_t, const MessageHeader& header, Payload) override {
     ++received;
     last_sequence = header.sequence;
   }
@@ -38,6 +38,7 @@ class QuietSink final : public MessageSink {
   std::uint64_t sent_count = 0;
   std::uint32_t last_sequence = 0;
   bool refuse = false;
+  Device device;  // of the buffer, as it says
   std::vector<std::pair<std::uint32_t, std::string>> failed;
 };
 
@@ -48,7 +49,7 @@ class TwoRanks : public testing::Test {
     ranks[1]->attach(sinks[1]);
   }
   void send(std::uint32_t from, std::uint32_t number = 0) {
-    ranks[from]->send(1 - from, test::numbered(number, payload.size()), payload.data(), number);
+    ranks[from]->send(1 - from, test::numbered(number, payload.size()), {payload.data(), {}}, number);
   }
   bool readable(std::uint32_t rank) {
     pollfd descriptor{ranks[rank]->descriptor(), POLLIN, 0};
@@ -187,8 +188,22 @@ TEST_F(TwoRanks, WhatTheSinkThrowsLeavesProgressAndTheNextMessageStillArrives) {
 }
 
 TEST_F(TwoRanks, SendingToOneselfOrToNobodyIsRefused) {
-  EXPECT_THROW(ranks[0]->send(0, test::numbered(0, 0), nullptr, 0), TransportError);
-  EXPECT_THROW(ranks[0]->send(2, test::numbered(0, 0), nullptr, 0), TransportError);
+  EXPECT_THROW(ranks[0]->send(0, test::numbered(0, 0), {}, 0), TransportError);
+  EXPECT_THROW(ranks[0]->send(2, test::numbered(0, 0), {}, 0), TransportError);
+}
+
+TEST_F(TwoRanks, MemoryOfADeviceIsRefusedOnBothSides) {
+  const Device gpu{DeviceKind::cuda, 1};
+  try {
+    ranks[0]->send(1, test::numbered(0, payload.size()), {payload.data(), gpu}, 0);
+    FAIL() << "taken";
+  } catch (const TransportError& error) {
+    EXPECT_STREQ(error.what(), "a payload lies on cuda:1, and inproc moves CPU memory only");
+  }
+  send(0);
+  sinks[1].device = gpu;
+  EXPECT_THROW(ranks[1]->progress(), TransportError);
+  EXPECT_EQ(sinks[1].received, 0u);
 }
 
 TEST(InprocTransport, AloneHasNothingToDoAndCloses) {
@@ -213,7 +228,7 @@ TEST(InprocTransport, LeavingWhileOthersReadIsSafe) {
         const int turns = rank == 0 ? 5 + round : 1000;
         for (int turn = 0; turn < turns && sink.failed.empty(); ++turn) {
           for (std::uint32_t peer = 0; peer < 3; ++peer)
-            if (peer != rank) own->send(peer, test::numbered(0, payload.size()), payload.data(), 0);
+            if (peer != rank) own->send(peer, test::numbered(0, payload.size()), {payload.data(), {}}, 0);
           for (int i = 0; i < 4; ++i) own->progress();
         }
         own.reset();  // before the payload

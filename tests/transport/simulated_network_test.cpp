@@ -66,12 +66,12 @@ TEST(SimulatedNetwork, LetsMessagesOvertakeEachOther) {
 class SimulatedPair : public testing::Test {
  protected:
   struct Sink final : MessageSink {
-    std::byte* accept(std::uint32_t, const MessageHeader& header) override {
+    Payload accept(std::uint32_t, const MessageHeader& header) override {
       if (refuse) throw TransportError("not in the plan");
       memory.emplace_back(header.payload_bytes + 1);
-      return memory.back().data();
+      return {memory.back().data(), {}};
     }
-    void delivered(std::uint32_t, const MessageHeader& header, std::byte*) override {
+    void delivered(std::uint32_t, const MessageHeader& header, Payload) override {
       got.push_back(header.microbatch);
     }
     void sent(SendToken token) override { sent_tokens.push_back(token); }
@@ -91,7 +91,7 @@ class SimulatedPair : public testing::Test {
   }
   void send(std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i)
-      ranks[0]->send(1, numbered(i, payload.size()), payload.data(), i);
+      ranks[0]->send(1, numbered(i, payload.size()), {payload.data(), {}}, i);
   }
   void run() {
     do {
@@ -196,6 +196,11 @@ TEST_F(SimulatedPair, GoOnAfterTheirSinkHasThrown) {
   EXPECT_EQ(thrown, 3);
   EXPECT_TRUE(sinks[1].got.empty());
   EXPECT_EQ(sinks[0].sent_tokens.size(), 3u);
+}
+
+TEST_F(SimulatedPair, RefuseMemoryOfADevice) {
+  EXPECT_THROW(ranks[0]->send(1, numbered(0, 100), {payload.data(), Device{DeviceKind::cuda, 0}}, 0),
+               TransportError);
 }
 
 TEST_F(SimulatedPair, HaveOneTransportEach) {

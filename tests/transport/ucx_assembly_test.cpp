@@ -22,16 +22,17 @@ constexpr std::uint32_t sender = 3;
 /// Takes messages up to a largest size, as a plan would.
 class Sink final : public MessageSink {
  public:
-  std::byte* accept(std::uint32_t from, const MessageHeader& header) override {
+  Payload accept(std::uint32_t from, const MessageHeader& header) override {
     EXPECT_EQ(from, sender);
     if (header.payload_bytes > 1'000'000) throw TransportError("larger than the plan allows");
     payloads.emplace_back(header.payload_bytes + 1);  // never without an address
-    return payloads.back().data();
+    return {payloads.back().data(), device};
   }
-  void delivered(std::uint32_t, const MessageHeader&, std::byte*) override {}
+  void delivered(std::uint32_t, const MessageHeader&, Payload) override {}
   void sent(SendToken) override {}
   void peer_failed(std::uint32_t, const std::string&) override {}
   std::vector<std::vector<std::byte>> payloads;
+  Device device;
 };
 
 struct Chunk {
@@ -70,7 +71,7 @@ class UcxAssembly : public testing::Test {
   void expect_payload(std::uint32_t sequence, std::uint64_t bytes) {
     ASSERT_EQ(arrival.header.sequence, sequence);
     ASSERT_EQ(arrival.header.payload_bytes, bytes);
-    ASSERT_TRUE(test::is_payload({arrival.payload, bytes}, sender, sequence));
+    ASSERT_TRUE(test::is_payload({arrival.payload.data, bytes}, sender, sequence));
   }
 
   Sink sink;
@@ -173,6 +174,12 @@ TEST_F(UcxAssembly, BeginsWholeMessagesOfTheirSizeOnly) {
   EXPECT_THROW(static_cast<void>(assembly.begin_whole(sink, chunks[0].header, 2999)), TransportError);
   EXPECT_EQ(assembly.begin_whole(sink, chunks[0].header, 3000).header.payload_bytes, 3000u);
   EXPECT_EQ(assembly.complete(), 1u);
+}
+
+TEST_F(UcxAssembly, RefusesToCopyIntoMemoryOfADevice) {
+  sink.device = {DeviceKind::cuda, 0};
+  expect_refused(chunks_of(0, 100)[0], "its place is on a device");
+  expect_refused(chunks_of(1, 3000)[0], "its place is on a device");
 }
 
 TEST_F(UcxAssembly, SurvivesAnythingThatArrives) {

@@ -32,12 +32,12 @@ constexpr Nanoseconds second = 1'000'000'000;
 /// Counts; takes every payload into one buffer.
 class CountingSink final : public MessageSink {
  public:
-  std::byte* accept(std::uint32_t, const MessageHeader& header) override {
+  Payload accept(std::uint32_t, const MessageHeader& header) override {
     if (refuse) throw TransportError("not in the plan");
     if (buffer.size() < header.payload_bytes) buffer.resize(header.payload_bytes);
-    return buffer.data();
+    return {buffer.data(), {}};
   }
-  void delivered(std::uint32_t, const MessageHeader&, std::byte*) override { ++received; }
+  void delivered(std::uint32_t, const MessageHeader&, Payload) override { ++received; }
   void sent(SendToken) override { ++sent_count; }
   void peer_failed(std::uint32_t peer, const std::string&) override { failed.push_back(peer); }
 
@@ -80,7 +80,7 @@ TEST_P(UcxOver, AKilledRankIsFoundByAllOthersOnceEach) {
     const std::byte payload{};
     bool refused = false;
     try {
-      transport->send(1, test::numbered(0, 1), &payload, 0);
+      transport->send(1, test::numbered(0, 1), {&payload, {}}, 0);
     } catch (const TransportError&) {
       refused = true;
     }
@@ -105,7 +105,7 @@ TEST_P(UcxOver, PayloadsForAKilledRankAreGivenBack) {
       raise(SIGKILL);
     }
     for (SendToken token = 0; token < 10; ++token)
-      transport->send(1, test::numbered(0, payload.size()), payload.data(), token);
+      transport->send(1, test::numbered(0, payload.size()), {payload.data(), {}}, token);
     exchange({});
     test::drive(*transport, "payloads", [&] { return sink.sent_count == 10 && !sink.failed.empty(); });
   });
@@ -141,7 +141,7 @@ TEST_P(UcxOver, SendsLeaveWhileTheReceiverIsBusyWithOtherThings) {
                   transport->attach(sink);
                   if (rank == 0) {
                     for (SendToken token = 0; token < 4; ++token)
-                      transport->send(1, test::numbered(0, payload.size()), payload.data(), token);
+                      transport->send(1, test::numbered(0, payload.size()), {payload.data(), {}}, token);
                     test::drive(*transport, "sends", [&] { return sink.sent_count == 4; });
                   }
                   exchange({});  // where rank 1 has been all the time
@@ -164,7 +164,7 @@ TEST_P(UcxOver, NothingIsAllocatedOnceWarm) {
                   for (std::uint64_t round = 1; round <= 20; ++round) {
                     if (round == 10) warm = test::allocations_of_this_thread();
                     for (const std::size_t size : {std::size_t{0}, std::size_t{10}, payload.size()})
-                      transport->send(1 - rank, test::numbered(0, size), payload.data(), 0);
+                      transport->send(1 - rank, test::numbered(0, size), {payload.data(), {}}, 0);
                     while (sink.received < 3 * round || sink.sent_count < 3 * round) transport->progress();
                   }
                   require(test::allocations_of_this_thread() == warm, "allocated");
@@ -187,7 +187,7 @@ TEST_P(UcxOver, CloseWaitsForThoseWhoAreBehindAndLosesNothing) {
                     exchange({});
                   } else {
                     for (SendToken token = 0; token < 20; ++token)
-                      transport->send(2, test::numbered(0, payload.size()), payload.data(), token);
+                      transport->send(2, test::numbered(0, payload.size()), {payload.data(), {}}, token);
                     exchange({});
                   }
                   transport->close(now_ns() + 60 * second);
@@ -199,23 +199,23 @@ TEST_P(UcxOver, CloseWaitsForThoseWhoAreBehindAndLosesNothing) {
 }
 
 TEST_P(UcxOver, CloseGivesUpAtItsDeadlineWhenAPeerStandsStill) {
-  EXPECT_EQ(first_error(run_processes(2,
-                                      [](std::uint32_t rank, const ByteExchange& exchange) {
-                                        choose();
-                                        CountingSink sink;
-                                        const std::vector<std::byte> payload(30'000'000);
-                                        auto transport = make_ucx_transport(rank, 2, exchange);
-                                        transport->attach(sink);
-                                        if (rank == 1) {
-                                          exchange({});  // and nothing else, until rank 0 is through
-                                          return;
-                                        }
-                                        transport->send(1, test::numbered(0, payload.size()), payload.data(),
-                                                        0);
-                                        transport->close(now_ns() + second / 10);
-                                        transport.reset();  // before the payload
-                                        exchange({});
-                                      })),
+  EXPECT_EQ(first_error(run_processes(
+                2,
+                [](std::uint32_t rank, const ByteExchange& exchange) {
+                  choose();
+                  CountingSink sink;
+                  const std::vector<std::byte> payload(30'000'000);
+                  auto transport = make_ucx_transport(rank, 2, exchange);
+                  transport->attach(sink);
+                  if (rank == 1) {
+                    exchange({});  // and nothing else, until rank 0 is through
+                    return;
+                  }
+                  transport->send(1, test::numbered(0, payload.size()), {payload.data(), {}}, 0);
+                  transport->close(now_ns() + second / 10);
+                  transport.reset();  // before the payload
+                  exchange({});
+                })),
             "");
 }
 
@@ -245,26 +245,27 @@ TEST_P(UcxOver, WakeFromAnotherThreadEndsTheWait) {
 }
 
 TEST_P(UcxOver, AMessageWakesASleepingRank) {
-  EXPECT_EQ(first_error(run_processes(2,
-                                      [](std::uint32_t rank, const ByteExchange& exchange) {
-                                        choose();
-                                        CountingSink sink;
-                                        const std::byte payload{};
-                                        const auto transport = make_ucx_transport(rank, 2, exchange);
-                                        transport->attach(sink);
-                                        for (int turn = 0; turn < 20; ++turn) {
-                                          if (rank == turn % 2U)
-                                            transport->send(1 - rank, test::numbered(0, 1), &payload, 0);
-                                          const std::uint64_t due = (turn + 1 + (rank == 0 ? 0 : 1)) / 2;
-                                          while (sink.received < due) {
-                                            if (transport->progress() || !transport->arm()) continue;
-                                            pollfd wait{transport->descriptor(), POLLIN, 0};
-                                            poll(&wait, 1, -1);  // without a limit
-                                          }
-                                        }
-                                        transport->close(now_ns() + 30 * second);
-                                      })),
-            "");
+  EXPECT_EQ(
+      first_error(run_processes(2,
+                                [](std::uint32_t rank, const ByteExchange& exchange) {
+                                  choose();
+                                  CountingSink sink;
+                                  const std::byte payload{};
+                                  const auto transport = make_ucx_transport(rank, 2, exchange);
+                                  transport->attach(sink);
+                                  for (int turn = 0; turn < 20; ++turn) {
+                                    if (rank == turn % 2U)
+                                      transport->send(1 - rank, test::numbered(0, 1), {&payload, {}}, 0);
+                                    const std::uint64_t due = (turn + 1 + (rank == 0 ? 0 : 1)) / 2;
+                                    while (sink.received < due) {
+                                      if (transport->progress() || !transport->arm()) continue;
+                                      pollfd wait{transport->descriptor(), POLLIN, 0};
+                                      poll(&wait, 1, -1);  // without a limit
+                                    }
+                                  }
+                                  transport->close(now_ns() + 30 * second);
+                                })),
+      "");
 }
 
 TEST_P(UcxOver, WhatTheSinkThrowsLeavesProgress) {
@@ -276,7 +277,7 @@ TEST_P(UcxOver, WhatTheSinkThrowsLeavesProgress) {
                                         const std::byte payload{};
                                         const auto transport = make_ucx_transport(rank, 2, exchange);
                                         transport->attach(sink);
-                                        transport->send(1 - rank, test::numbered(0, 1), &payload, 0);
+                                        transport->send(1 - rank, test::numbered(0, 1), {&payload, {}}, 0);
                                         std::string thrown;
                                         try {
                                           test::drive(*transport, "a refusal", [] { return false; });
@@ -311,6 +312,28 @@ TEST(UcxTransport, SaysWhatItCanDo) {
                                                 transport->capabilities().name);
                                         transport->close(now_ns() + 30 * second);
                                       })),
+            "");
+}
+
+TEST(UcxTransport, RefusesMemoryOfADeviceThatItCannotMove) {
+  EXPECT_EQ(first_error(run_processes(
+                2,
+                [](std::uint32_t rank, const ByteExchange& exchange) {
+                  CountingSink sink;
+                  const auto transport = make_ucx_transport(rank, 2, exchange);
+                  transport->attach(sink);
+                  const std::byte payload{};
+                  std::string refusal;
+                  if (!transport->capabilities().cuda_direct) try {
+                      transport->send(1 - rank, test::numbered(0, 1), {&payload, {DeviceKind::cuda, 3}}, 0);
+                    } catch (const TransportError& error) {
+                      refusal = error.what();
+                    }
+                  require(transport->capabilities().cuda_direct ||
+                              refusal == "a payload lies on cuda:3, and this UCX moves CPU memory only",
+                          refusal);
+                  transport->close(now_ns() + 30 * second);
+                })),
             "");
 }
 

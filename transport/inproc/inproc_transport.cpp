@@ -82,8 +82,7 @@ class InprocTransport final : public Transport {
   [[nodiscard]] Capabilities capabilities() const override { return {"inproc", false}; }
   void attach(MessageSink& sink) override { sink_ = &sink; }
 
-  void send(std::uint32_t to, const MessageHeader& header, const std::byte* payload,
-            SendToken token) override;
+  void send(std::uint32_t to, const MessageHeader& header, ConstPayload payload, SendToken token) override;
   bool progress() override;
   [[nodiscard]] int descriptor() const noexcept override { return network_->bell(rank_).descriptor(); }
   bool arm() override;
@@ -116,11 +115,12 @@ class InprocTransport final : public Transport {
   bool closing_ = false;
 };
 
-void InprocTransport::send(std::uint32_t to, const MessageHeader& header, const std::byte* payload,
+void InprocTransport::send(std::uint32_t to, const MessageHeader& header, ConstPayload payload,
                            SendToken token) {
   if (to >= world_size() || to == rank_)
     throw TransportError("rank " + std::to_string(rank_) + " cannot send to rank " + std::to_string(to));
   if (closing_) throw TransportError("a message after close()");
+  require_cpu("inproc", payload.device);
   Peer& peer = peers_[to];
   if (peer.gone) throw TransportError("rank " + std::to_string(to) + " is gone");
   MessageRing::Message message{header, payload, token};
@@ -176,10 +176,12 @@ bool InprocTransport::receive(std::uint32_t from) {
   while (peer.consumed != written) {
     const MessageRing::Message message = ring.slot(peer.consumed);
     ++peer.consumed;
-    std::byte* to = nullptr;
+    Payload to;
     try {
       to = sink_->accept(from, message.header);
-      if (message.header.payload_bytes != 0) std::memcpy(to, message.payload, message.header.payload_bytes);
+      require_cpu("inproc", to.device);
+      if (message.header.payload_bytes != 0)
+        std::memcpy(to.data, message.payload.data, message.header.payload_bytes);
     } catch (...) {
       ring.consume(peer.consumed);
       network_->bell(from).ring();

@@ -17,7 +17,7 @@ class MessageRing {
 
   struct Message {
     MessageHeader header;
-    const std::byte* payload = nullptr;
+    ConstPayload payload;
     SendToken token = 0;
   };
 

@@ -21,7 +21,7 @@ struct Message {
   const std::byte* payload = nullptr;  // the sender's
   std::vector<std::byte> copy;         // or our own, when the sender may have its memory back before
   bool sender_told = false;            // or it is on the way to be told
-  std::byte* target = nullptr;         // the receiver's, once accepted
+  Payload target;                      // the receiver's, once accepted
   bool accepted = false;
   SendToken token = 0;
 };
@@ -130,8 +130,7 @@ class SimulatedNetwork::Rank final : public Transport {
   }
   [[nodiscard]] Capabilities capabilities() const override { return {"simulated", false}; }
   void attach(MessageSink& sink) override { own().sink = &sink; }
-  void send(std::uint32_t to, const MessageHeader& header, const std::byte* payload,
-            SendToken token) override;
+  void send(std::uint32_t to, const MessageHeader& header, ConstPayload payload, SendToken token) override;
   bool progress() override;
   [[nodiscard]] int descriptor() const noexcept override { return -1; }
   bool arm() override { return own().events.empty() || own().events.begin()->first > network_.now; }
@@ -149,11 +148,12 @@ class SimulatedNetwork::Rank final : public Transport {
   std::uint32_t rank_;
 };
 
-void SimulatedNetwork::Rank::send(std::uint32_t to, const MessageHeader& header, const std::byte* payload,
+void SimulatedNetwork::Rank::send(std::uint32_t to, const MessageHeader& header, ConstPayload payload,
                                   SendToken token) {
   if (to >= world_size() || to == rank_)
     throw TransportError("rank " + std::to_string(rank_) + " cannot send to rank " + std::to_string(to));
   if (own().closed) throw TransportError("a message after close()");
+  require_cpu("the simulated network", payload.device);
   if (own().knows_dead[to]) throw TransportError("rank " + std::to_string(to) + " is gone");
   if (own().gone) return;
   auto message = std::make_shared<Message>();
@@ -162,7 +162,7 @@ void SimulatedNetwork::Rank::send(std::uint32_t to, const MessageHeader& header,
   message->header = header;
   message->header.chunk = 0;
   message->header.sequence = own().sequence[to]++;
-  message->payload = payload;
+  message->payload = payload.data;
   message->token = token;
   const bool lost = network_.members[to].gone || (network_.lose && network_.lose(rank_, to, header));
   if (lost || network_.random() % 2 == 0) {
@@ -194,12 +194,13 @@ void SimulatedNetwork::Rank::happened(const Event& event) {
   switch (event.what) {
     case What::begins:
       event.message->target = sink.accept(event.message->from, event.message->header);
+      require_cpu("the simulated network", event.message->target.device);
       event.message->accepted = true;
       break;
     case What::arrives: {
       Message& message = *event.message;
       if (message.accepted && message.header.payload_bytes != 0)
-        std::memcpy(message.target, message.payload, message.header.payload_bytes);
+        std::memcpy(message.target.data, message.payload, message.header.payload_bytes);
       network_.give_back(event.message);
       if (message.accepted) sink.delivered(message.from, message.header, message.target);
       break;

@@ -14,6 +14,13 @@ namespace {
   throw TransportError("a message from rank " + std::to_string(from) + " is refused: " + what);
 }
 
+/// Data that lies in CPU memory can be copied into CPU memory only.
+std::byte* writable(const Arrival& arrival) {
+  if (arrival.payload.device.kind != DeviceKind::cpu)
+    refuse(arrival.from, "it came through CPU memory, and its place is on a device");
+  return arrival.payload.data;
+}
+
 }  // namespace
 
 void Assembly::set_chunk_bytes(std::uint64_t bytes) {
@@ -40,7 +47,7 @@ bool Assembly::add(MessageSink& sink, std::span<const std::byte> header_bytes,
     if (header.chunk != 0) refuse(from_, "a whole payload as chunk " + std::to_string(header.chunk));
     begin(header.sequence);
     arrival = {from_, header, sink.accept(from_, header)};
-    if (!data.empty()) std::memcpy(arrival.payload, data.data(), data.size());
+    if (!data.empty()) std::memcpy(writable(arrival), data.data(), data.size());
     ++complete_;
     return true;
   }
@@ -57,7 +64,7 @@ bool Assembly::add(MessageSink& sink, std::span<const std::byte> header_bytes,
   const std::uint64_t bit = std::uint64_t{1} << header.chunk % 64;
   if ((word & bit) != 0) refuse(from_, "chunk " + std::to_string(header.chunk) + " twice");
   word |= bit;
-  std::memcpy(partial.arrival.payload + offset, data.data(), data.size());
+  std::memcpy(writable(partial.arrival) + offset, data.data(), data.size());
   if (--partial.missing != 0) return false;
   partial.used = false;
   arrival = partial.arrival;

@@ -15,7 +15,7 @@ namespace weft::ucx {
 struct Arrival {
   std::uint32_t from = 0;
   MessageHeader header;
-  std::byte* payload = nullptr;
+  Payload payload;
 };
 
 class Assembly {
@@ -28,7 +28,8 @@ class Assembly {
 
   /// Files one chunk or a whole message, copying `data` to where `sink` wants the payload. True when a
   /// message is complete; it is then in `arrival`. Throws TransportError for a header that is malformed, a
-  /// chunk that is not the one its header says, or a message that came before; and what the sink throws.
+  /// chunk that is not the one its header says, a message that came before, or one whose place is not CPU
+  /// memory; and what the sink throws.
   bool add(MessageSink& sink, std::span<const std::byte> header, std::span<const std::byte> data,
            Arrival& arrival);
 

@@ -8,6 +8,10 @@ void check(ucs_status_t status, const std::string& what) {
   if (status != UCS_OK) throw TransportError("UCX: " + what + ": " + ucs_status_string(status));
 }
 
+ucs_memory_type_t memory_type(Device device) noexcept {
+  return device.kind == DeviceKind::cuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+}
+
 Context::Context(const Settings& settings) {
   ucp_config_t* config = nullptr;
   check(ucp_config_read(nullptr, nullptr, &config), "cannot read the UCX_* variables");

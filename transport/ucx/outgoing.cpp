@@ -34,7 +34,7 @@ void Outgoing::connect(ucp_ep_h endpoint, std::size_t chunk_bytes) noexcept {
   chunk_bytes_ = chunk_bytes;
 }
 
-void Outgoing::post(const MessageHeader& header, const std::byte* payload, SendToken token) {
+void Outgoing::post(const MessageHeader& header, ConstPayload payload, SendToken token) {
   if (free_messages_.empty()) free_messages_.push_back(&message_memory_.emplace_back());
   Message* message = free_messages_.back();
   free_messages_.pop_back();
@@ -58,7 +58,7 @@ bool Outgoing::pump() {
     free_.pop_back();
     request.message = nullptr;
     encode(controls_.pop(), std::span(request.header).first<Control::wire_bytes>());
-    give(request, Control::wire_bytes, ballast.data(), ballast.size(), false);
+    give(request, Control::wire_bytes, {ballast.data(), {}}, ballast.size(), UCP_AM_SEND_FLAG_EAGER);
     busy = true;
   }
   while (!messages_.empty() && !free_.empty() && !failure_) {
@@ -76,33 +76,37 @@ bool Outgoing::pump() {
 /// True when the last chunk of the message was given to UCX.
 bool Outgoing::give_chunk(Message& message) {
   const std::uint64_t left = message.header.payload_bytes - message.offset;
-  const std::uint64_t bytes = chunk_bytes_ == 0 ? left : std::min<std::uint64_t>(left, chunk_bytes_);
+  // A chunk fits one eager message, which the receiver needs no memory for; whole messages take what UCX
+  // thinks best, which is its rendezvous when they are large. Into device memory the rendezvous is the only
+  // way, and it must not be asked for when there is nothing to move.
+  const bool on_device = message.payload.device.kind != DeviceKind::cpu;
+  const bool whole = chunk_bytes_ == 0 || on_device;
+  const std::uint64_t bytes = whole ? left : std::min<std::uint64_t>(left, chunk_bytes_);
+  std::uint32_t flags = whole ? 0 : UCP_AM_SEND_FLAG_EAGER;
+  if (on_device && bytes != 0) flags = UCP_AM_SEND_FLAG_RNDV;
   Request& request = *free_.back();
   free_.pop_back();
   request.message = &message;
   encode(message.header, request.header);
   ++message.under_way;
-  const bool given =
-      give(request, MessageHeader::wire_bytes, message.payload + message.offset, bytes, chunk_bytes_ == 0);
-  if (!given) return false;
+  const ConstPayload data{message.payload.data + message.offset, message.payload.device};
+  if (!give(request, MessageHeader::wire_bytes, data, bytes, flags)) return false;
   message.offset += bytes;
   ++message.header.chunk;
   return message.offset == message.header.payload_bytes;
 }
 
-bool Outgoing::give(Request& request, std::size_t header_bytes, const std::byte* data, std::size_t bytes,
-                    bool whole_message) {
+bool Outgoing::give(Request& request, std::size_t header_bytes, ConstPayload data, std::size_t bytes,
+                    std::uint32_t flags) {
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS |
                         UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   params.request = &request;
   params.cb.send = &Outgoing::on_sent;
-  // A chunk fits one eager message, which the receiver needs no memory for; whole messages take what UCX
-  // thinks best, which is its rendezvous when they are large.
-  params.flags = whole_message ? 0 : UCP_AM_SEND_FLAG_EAGER;
-  params.memory_type = UCS_MEMORY_TYPE_HOST;
+  params.flags = flags;
+  params.memory_type = memory_type(data.device);
   const ucs_status_ptr_t status =
-      ucp_am_send_nbx(endpoint_, own_id_, request.header.data(), header_bytes, data, bytes, &params);
+      ucp_am_send_nbx(endpoint_, own_id_, request.header.data(), header_bytes, data.data, bytes, &params);
   if (UCS_PTR_IS_PTR(status)) return true;  // on_sent will follow
   recycle(request);
   if (!UCS_PTR_IS_ERR(status)) return true;

@@ -29,10 +29,10 @@ class Outgoing {
   Outgoing(const Outgoing&) = delete;
   Outgoing& operator=(const Outgoing&) = delete;
 
-  /// `chunk_bytes`: the longest payload of one UCX message; 0 for no limit.
+  /// `chunk_bytes`: the longest payload of one UCX message; 0 for no limit. Device memory leaves whole.
   void connect(ucp_ep_h endpoint, std::size_t chunk_bytes) noexcept;
   /// Takes a message and sends what can be sent of it now.
-  void post(const MessageHeader& header, const std::byte* payload, SendToken token);
+  void post(const MessageHeader& header, ConstPayload payload, SendToken token);
   void post(const Control& control);
   /// Sends what can be sent now. True when anything was.
   bool pump();
@@ -52,7 +52,7 @@ class Outgoing {
  private:
   struct Message {
     MessageHeader header;
-    const std::byte* payload = nullptr;
+    ConstPayload payload;
     SendToken token = 0;
     std::uint64_t offset = 0;     // of the next chunk
     std::uint32_t under_way = 0;  // chunks
@@ -70,8 +70,8 @@ class Outgoing {
 
   static void on_sent(void* request, ucs_status_t status, void* user_data) noexcept;
   bool give_chunk(Message& message);
-  bool give(Request& request, std::size_t header_bytes, const std::byte* data, std::size_t bytes,
-            bool whole_message);
+  bool give(Request& request, std::size_t header_bytes, ConstPayload data, std::size_t bytes,
+            std::uint32_t flags);
   void recycle(Request& request);
   void finish_if_done(Message& message);
 

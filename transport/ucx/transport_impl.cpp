@@ -39,11 +39,12 @@ Capabilities UcxTransport::capabilities() const {
   return {"ucx" + lanes, context_.moves_cuda_memory()};
 }
 
-void UcxTransport::send(std::uint32_t to, const MessageHeader& header, const std::byte* payload,
+void UcxTransport::send(std::uint32_t to, const MessageHeader& header, ConstPayload payload,
                         SendToken token) {
   if (to >= world_size_ || to == rank_)
     throw TransportError("rank " + std::to_string(rank_) + " cannot send to rank " + std::to_string(to));
   if (closing_) throw TransportError("a message after close()");
+  context_.require_movable(payload.device);
   Peer& peer = *peers_[to];
   if (peer.gone || peer.failure) throw TransportError(name(peer) + " is gone");
   peer.outgoing.post(header, payload, token);
@@ -173,6 +174,7 @@ void UcxTransport::receive_control(Peer& peer, const Control& control) {
 void UcxTransport::begin_rendezvous(Peer& peer, std::span<const std::byte> header, void* descriptor,
                                     std::size_t bytes) {
   const Arrival arrival = peer.incoming.begin_whole(*sink_, header, bytes);
+  context_.require_movable(arrival.payload.device);
   if (free_rendezvous_.empty()) free_rendezvous_.push_back(&rendezvous_memory_.emplace_back());
   Rendezvous* slot = free_rendezvous_.back();
   free_rendezvous_.pop_back();
@@ -190,9 +192,10 @@ bool UcxTransport::continue_rendezvous() {
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     params.cb.recv_am = &UcxTransport::on_received;
     params.user_data = &slot;
-    params.memory_type = UCS_MEMORY_TYPE_HOST;
-    const ucs_status_ptr_t status = ucp_am_recv_data_nbx(
-        worker_.handle(), slot.descriptor, slot.arrival.payload, slot.arrival.header.payload_bytes, &params);
+    params.memory_type = memory_type(slot.arrival.payload.device);
+    const ucs_status_ptr_t status =
+        ucp_am_recv_data_nbx(worker_.handle(), slot.descriptor, slot.arrival.payload.data,
+                             slot.arrival.header.payload_bytes, &params);
     if (!UCS_PTR_IS_PTR(status)) end_rendezvous(slot, UCS_PTR_STATUS(status));
     busy = true;
   }

@@ -28,8 +28,7 @@ class UcxTransport final : public Transport {
   [[nodiscard]] std::uint32_t world_size() const noexcept override { return world_size_; }
   [[nodiscard]] Capabilities capabilities() const override;
   void attach(MessageSink& sink) override { sink_ = &sink; }
-  void send(std::uint32_t to, const MessageHeader& header, const std::byte* payload,
-            SendToken token) override;
+  void send(std::uint32_t to, const MessageHeader& header, ConstPayload payload, SendToken token) override;
   bool progress() override;
   [[nodiscard]] int descriptor() const noexcept override { return worker_.descriptor(); }
   bool arm() override;
