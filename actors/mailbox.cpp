@@ -253,6 +253,7 @@ Payload Mailbox::accept(std::uint32_t from, const MessageHeader& header) {
         throw TransportError(fmt::format("rank {} sends {} bytes at once", from, header.payload_bytes));
       auto part = std::find_if(parts_.begin(), parts_.end(), [](const Part& p) { return p.tag == 0; });
       if (part == parts_.end()) part = parts_.insert(parts_.end(), Part{});
+      part->group = header.group;
       part->from = from;
       part->tag = header.microbatch;
       part->complete = false;
@@ -311,7 +312,8 @@ void Mailbox::delivered(std::uint32_t from, const MessageHeader& header, Payload
     }
     case MessageKind::collective:
       for (Part& part : parts_)
-        if (part.from == from && part.tag == header.microbatch) part.complete = true;
+        if (part.group == header.group && part.from == from && part.tag == header.microbatch)
+          part.complete = true;
       return;
     case MessageKind::tied_gradient:
     case MessageKind::tied_sum:
@@ -373,10 +375,11 @@ Task<void> Mailbox::receive_direct(MessageKind kind, std::uint16_t stage, std::u
   }
 }
 
-Task<void> Mailbox::receive_collective(std::uint32_t from, std::uint32_t tag, std::vector<std::byte>& into) {
+Task<void> Mailbox::receive_collective(std::uint16_t group, std::uint32_t from, std::uint32_t tag,
+                                       std::vector<std::byte>& into) {
   for (;;) {
     for (Part& part : parts_)
-      if (part.complete && part.from == from && part.tag == tag) {
+      if (part.complete && part.group == group && part.from == from && part.tag == tag) {
         into.insert(into.end(), part.bytes.begin(), part.bytes.end());
         part.tag = 0;
         part.complete = false;

@@ -78,8 +78,10 @@ class Mailbox final : public MessageSink {
   Task<void> receive_direct(MessageKind kind, std::uint16_t stage, std::uint8_t tensor);
   void expect_direct(MessageKind kind, std::uint16_t stage, std::uint8_t tensor, std::byte* into,
                      std::size_t bytes);
-  /// Part `tag` of a collective from rank `from`; waits for it. The bytes are appended to `into`.
-  Task<void> receive_collective(std::uint32_t from, std::uint32_t tag, std::vector<std::byte>& into);
+  /// Part `tag` of a collective of group `group` from rank `from`; waits for it. The bytes are appended to
+  /// `into`.
+  Task<void> receive_collective(std::uint16_t group, std::uint32_t from, std::uint32_t tag,
+                                std::vector<std::byte>& into);
   /// Waits until every send_direct has left.
   Task<void> sent_all();
 
@@ -119,6 +121,7 @@ class Mailbox final : public MessageSink {
     std::uint32_t arrived = 0;
   };
   struct Part {
+    std::uint16_t group = 0;
     std::uint32_t from = 0;
     std::uint32_t tag = 0;
     std::vector<std::byte> bytes;

@@ -46,7 +46,22 @@ struct Share {
   std::uint32_t background_done = 0;
 };
 
-std::size_t arena_size(const PipelinePlan& plan, std::uint32_t rank) { return plan.memory(rank).total(); }
+Mesh mesh_of(const PipelinePlan& plan, std::uint32_t world_size) {
+  const std::uint32_t ranks = plan.schedule.ranks;
+  if (world_size % ranks != 0)
+    throw Error(fmt::format("{} ranks do not make whole pipelines of {}", world_size, ranks));
+  return {ranks, world_size / ranks};
+}
+
+/// The plan's edges between the world's ranks, in the pipeline that `rank` belongs to.
+std::vector<EdgePlan> edges_of(const PipelinePlan& plan, const Mesh& mesh, std::uint32_t rank) {
+  std::vector<EdgePlan> edges = plan.edges;
+  for (EdgePlan& edge : edges) {
+    edge.source_rank = mesh.world_rank(edge.source_rank, mesh.replica_of(rank));
+    edge.target_rank = mesh.world_rank(edge.target_rank, mesh.replica_of(rank));
+  }
+  return edges;
+}
 
 }  // namespace
 
@@ -54,11 +69,12 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
            const OptimizerFactory& optimizer, Transport& transport, RankOptions options)
     : rank_(rank),
       plan_(plan),
+      mesh_(mesh_of(plan, transport.world_size())),
       options_(std::move(options)),
       loop_(transport, options_.spin),
-      view_(rank, plan.schedule.stage_count, plan.schedule.stages_of[rank], plan.schedule.microbatches,
-            plan.schedule.peaks[rank].in_flight),
-      arena_(arena_size(plan, rank), fmt::format("rank {}", rank)),
+      view_(pipeline_rank(), plan.schedule.stage_count, plan.schedule.stages_of[pipeline_rank()],
+            plan.schedule.microbatches, plan.schedule.peaks[pipeline_rank()].in_flight),
+      arena_(plan.memory(pipeline_rank()).total(), fmt::format("rank {}", rank)),
       optimizer_(optimizer()) {
   for (const std::uint16_t stage : view_.stages()) {
     stages_.push_back(stages(stage, static_cast<std::uint16_t>(plan.schedule.stage_count)));
@@ -67,28 +83,29 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
     for (Parameter& parameter : stages_.back()->parameters()) parameters_.push_back(&parameter);
   }
   optimizer_->allocate(parameters_, arena_);
-  mailbox_ = std::make_unique<Mailbox>(rank, plan.edges, plan.schedule.microbatches, arena_, loop_, transport,
-                                       view_);
+  mailbox_ = std::make_unique<Mailbox>(rank, edges_of(plan, mesh_, rank), plan.schedule.microbatches, arena_,
+                                       loop_, transport, view_);
   transport.attach(*mailbox_);
   std::unique_ptr<Policy> policy;
   if (options_.policy) {
-    policy = options_.policy(plan.schedule, rank);
-    if (!policy) throw Error(fmt::format("the policy factory made no policy for rank {}", rank));
-    policy = std::make_unique<InTurnPolicy>(std::move(policy), plan.schedule.stages_of[rank],
+    policy = options_.policy(plan.schedule, pipeline_rank());
+    if (!policy) throw Error(fmt::format("the policy factory made no policy for rank {}", pipeline_rank()));
+    policy = std::make_unique<InTurnPolicy>(std::move(policy), plan.schedule.stages_of[pipeline_rank()],
                                             plan.schedule.microbatches);
   } else {
-    policy = make_policy(plan.schedule, rank);
+    policy = make_policy(plan.schedule, pipeline_rank());
   }
-  actor_ = std::make_unique<StageActor>(rank, plan, stages_, std::move(policy), *mailbox_, view_, arena_);
-  collectives_ = std::make_unique<Collectives>(rank, transport.world_size(), *mailbox_);
+  actor_ = std::make_unique<StageActor>(pipeline_rank(), plan, stages_, std::move(policy), *mailbox_, view_,
+                                        arena_);
+  pipeline_ = std::make_unique<Group>(GroupNumber::pipeline, mesh_.pipeline_of(rank), rank, *mailbox_);
 
   // Tied gradients from other ranks land in memory of their own; the sum comes back straight into the second
   // use's gradient.
   tie_buffers_.resize(plan.ties.size());
   for (std::size_t i = 0; i < plan.ties.size(); ++i) {
     const TiedPair& tie = plan.ties[i];
-    const bool first_here = plan.schedule.rank_of[tie.first_stage] == rank;
-    const bool second_here = plan.schedule.rank_of[tie.second_stage] == rank;
+    const bool first_here = plan.schedule.rank_of[tie.first_stage] == pipeline_rank();
+    const bool second_here = plan.schedule.rank_of[tie.second_stage] == pipeline_rank();
     const auto number = static_cast<std::uint8_t>(i);
     if (first_here && !second_here) {
       tie_buffers_[i] = arena_.take(tie.bytes);
@@ -148,8 +165,9 @@ void Rank::parameters_changed() {
 Task<void> Rank::exchange_tied() {
   for (std::size_t i = 0; i < plan_.ties.size(); ++i) {
     const TiedPair& tie = plan_.ties[i];
-    const std::uint32_t first_rank = plan_.schedule.rank_of[tie.first_stage];
-    const std::uint32_t second_rank = plan_.schedule.rank_of[tie.second_stage];
+    const std::uint32_t replica = mesh_.replica_of(rank_);
+    const std::uint32_t first_rank = mesh_.world_rank(plan_.schedule.rank_of[tie.first_stage], replica);
+    const std::uint32_t second_rank = mesh_.world_rank(plan_.schedule.rank_of[tie.second_stage], replica);
     if (rank_ != first_rank && rank_ != second_rank) continue;
     const std::size_t count = tie.bytes / sizeof(float);
     MessageHeader header;
@@ -189,8 +207,8 @@ Task<void> Rank::exchange_tied() {
 // the rest back to everyone.
 Task<void> Rank::agree() {
   write_part();
-  co_await collectives_->gather(0, part_, parts_);
-  if (rank_ == 0) {
+  co_await pipeline_->gather(0, part_, parts_);
+  if (pipeline_rank() == 0) {
     agreement_.clear();
     append<std::uint8_t>(agreement_, options_.stop_requested && options_.stop_requested());
     append<std::uint8_t>(agreement_, options_.save_requested && options_.save_requested());
@@ -223,7 +241,7 @@ Task<void> Rank::agree() {
     append(agreement_, bad_stage);
     append(agreement_, bad_index);
   }
-  co_await collectives_->broadcast(0, agreement_);
+  co_await pipeline_->broadcast(0, agreement_);
   read_agreement();
 }
 
@@ -281,7 +299,7 @@ void Rank::read_agreement() {
 std::vector<std::string> Rank::gather_text(const std::string& mine) {
   std::vector<std::vector<std::byte>> parts;
   const auto* data = reinterpret_cast<const std::byte*>(mine.data());
-  loop_.run(collectives_->gather(0, {data, mine.size()}, parts));
+  loop_.run(pipeline_->gather(0, {data, mine.size()}, parts));
   std::vector<std::string> texts;
   for (const auto& part : parts) texts.emplace_back(reinterpret_cast<const char*>(part.data()), part.size());
   return texts;
@@ -290,7 +308,7 @@ std::vector<std::string> Rank::gather_text(const std::string& mine) {
 std::string Rank::broadcast_text(const std::string& text) {
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
   std::vector<std::byte> bytes(data, data + text.size());
-  loop_.run(collectives_->broadcast(0, bytes));
+  loop_.run(pipeline_->broadcast(0, bytes));
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 

@@ -9,15 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "weft/actors/collectives.h"
 #include "weft/actors/event_loop.h"
+#include "weft/actors/group.h"
 #include "weft/actors/optimizer.h"
 #include "weft/actors/pipeline_plan.h"
 #include "weft/actors/stage_actor.h"
+#include "weft/transport/mesh.h"
 
 namespace weft {
 
-/// What every rank measured in a step, the same on all ranks: [rank].
+/// What every rank of the pipeline measured in a step, the same on all ranks: [pipeline rank].
 struct RankStatistics {
   double bubble = 0;  ///< idle share between a rank's first and last op
   double busy_ms = 0;
@@ -54,8 +55,9 @@ struct RankOptions {
 
 class Rank {
  public:
-  /// Takes all memory and makes this rank's stages with their initial values. `plan` and `transport` outlive
-  /// the rank.
+  /// Takes all memory and makes this rank's stages with their initial values. `rank` is its number in the
+  /// world, which the transport connects: replicas of the plan's pipeline, as Mesh counts them. `plan` and
+  /// `transport` outlive the rank. Throws Error when the world is not made of whole pipelines.
   Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& stages,
        const OptimizerFactory& optimizer, Transport& transport, RankOptions options);
   ~Rank();
@@ -73,12 +75,15 @@ class Rank {
   double evaluate(std::uint64_t pass, BatchSource& data);
   Task<double> evaluate_pass(std::uint64_t pass, BatchSource& data);
 
-  /// Brings one string of each rank to rank 0 (empty result elsewhere).
+  /// Brings one string of each rank of the pipeline to its first (empty result elsewhere).
   std::vector<std::string> gather_text(const std::string& mine);
-  /// Gives rank 0's string to all.
+  /// Gives the first rank's string to all of the pipeline.
   std::string broadcast_text(const std::string& text);
 
+  /// In the world.
   [[nodiscard]] std::uint32_t rank() const noexcept { return rank_; }
+  /// What the plan and its schedule call this rank.
+  [[nodiscard]] std::uint32_t pipeline_rank() const noexcept { return mesh_.pipeline_rank_of(rank_); }
   [[nodiscard]] const PipelinePlan& plan() const noexcept { return plan_; }
   /// This rank's parameters in the order of the model.
   [[nodiscard]] std::span<Parameter* const> parameters() const noexcept { return parameters_; }
@@ -98,6 +103,7 @@ class Rank {
 
   std::uint32_t rank_;
   const PipelinePlan& plan_;
+  Mesh mesh_;
   RankOptions options_;
   EventLoop loop_;
   RankState view_;
@@ -107,7 +113,7 @@ class Rank {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Mailbox> mailbox_;
   std::unique_ptr<StageActor> actor_;
-  std::unique_ptr<Collectives> collectives_;
+  std::unique_ptr<Group> pipeline_;  // of this replica
   std::uint64_t step_ = 0;
   StepReport report_;
   std::vector<std::byte*> tie_buffers_;        // [tie], where the first use is here and the second is not

@@ -25,7 +25,7 @@ void encode(const MessageHeader& header, std::span<std::byte, MessageHeader::wir
   store_le(p + 6, header.phase);
   store_le(p + 7, header.dtype);
   store_le(p + 8, header.step);
-  store_le(p + 12, header.replica);
+  store_le(p + 12, header.group);
   store_le(p + 14, header.tensor);
   store_le(p + 15, static_cast<std::uint8_t>(header.shape.rank()));
   store_le(p + 16, header.source_stage);
@@ -58,7 +58,7 @@ MessageHeader decode(std::span<const std::byte> bytes) {
   header.dtype = static_cast<DType>(dtype);
   header.tensor = load_le<std::uint8_t>(p + 14);
   header.step = load_le<std::uint32_t>(p + 8);
-  header.replica = load_le<std::uint16_t>(p + 12);
+  header.group = load_le<std::uint16_t>(p + 12);
   header.source_stage = load_le<std::uint16_t>(p + 16);
   header.target_stage = load_le<std::uint16_t>(p + 18);
   header.microbatch = load_le<std::uint32_t>(p + 20);

@@ -8,7 +8,7 @@
 //        6      1  phase (0 train, 1 evaluate)
 //        7      1  dtype of the payload
 //        8      4  step
-//       12      2  replica (0: there is one pipeline)
+//       12      2  group of a collective (0 in other kinds)
 //       14      1  tensor number within the border
 //       15      1  number of dims
 //       16      2  source stage
@@ -44,7 +44,7 @@ struct MessageHeader {
   DType dtype = DType::none;
   std::uint8_t tensor = 0;
   std::uint32_t step = 0;
-  std::uint16_t replica = 0;
+  std::uint16_t group = 0;
   std::uint16_t source_stage = 0;
   std::uint16_t target_stage = 0;
   std::uint32_t microbatch = 0;

@@ -26,7 +26,7 @@ MessageHeader example() {
   header.dtype = DType::bfloat16;
   header.tensor = 0x11;
   header.step = 0x22232425;
-  header.replica = 0x3132;
+  header.group = 0x3132;
   header.source_stage = 0x4142;
   header.target_stage = 0x5152;
   header.microbatch = 0x61626364;
@@ -67,7 +67,7 @@ TEST(MessageHeader, SurvivesTheWay) {
   EXPECT_EQ(got.dtype, sent.dtype);
   EXPECT_EQ(got.tensor, sent.tensor);
   EXPECT_EQ(got.step, sent.step);
-  EXPECT_EQ(got.replica, sent.replica);
+  EXPECT_EQ(got.group, sent.group);
   EXPECT_EQ(got.source_stage, sent.source_stage);
   EXPECT_EQ(got.target_stage, sent.target_stage);
   EXPECT_EQ(got.microbatch, sent.microbatch);
