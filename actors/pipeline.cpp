@@ -8,6 +8,7 @@
 
 #include "weft/actors/rank_process.h"
 #include "weft/actors/rank_threads.h"
+#include "weft/base/cores.h"
 #include "weft/base/error.h"
 
 namespace weft {
@@ -188,7 +189,7 @@ class Pipeline::ThreadBackend final : public Backend {
 
   void serve(std::uint32_t number, Transport& transport) {
     RankOptions options = make_options(config);
-    if (plan.schedule.ranks > std::thread::hardware_concurrency()) options.spin = 0;
+    if (plan.schedule.ranks > usable_cores()) options.spin = 0;
     ranks_[number] =
         std::make_unique<Rank>(number, plan, config.stages, config.optimizer, transport, std::move(options));
     Rank& rank = *ranks_[number];

@@ -2,8 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <thread>
-
+#include "weft/base/cores.h"
 #include "weft/base/error.h"
 #include "weft/transport/rendezvous/build_identity.h"
 #include "weft/transport/ucx/ucx_transport.h"
@@ -33,7 +32,7 @@ RankProcess::RankProcess(const RankEnvironment& environment, std::vector<CommonF
 RankProcess::~RankProcess() { unwatch(); }
 
 Nanoseconds RankProcess::spin() const noexcept {
-  return environment_.local_world_size > std::thread::hardware_concurrency() ? 0 : 20'000;
+  return environment_.local_world_size > usable_cores() ? 0 : 20'000;
 }
 
 void RankProcess::watch(EventLoop& loop) {

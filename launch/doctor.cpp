@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "weft/base/cores.h"
 #include "weft/base/error.h"
 #include "weft/launch/machine.h"
 #include "weft/launch/version.h"

@@ -2,20 +2,19 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <memory>
 #include <sstream>
-#include <thread>
 #include <utility>
+
+#include "weft/base/control_group.h"
 
 namespace weft {
 namespace {
@@ -40,20 +39,6 @@ std::string processor_name() {
   return name.empty() ? "unknown processor" : name;
 }
 
-unsigned usable_cores() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return static_cast<unsigned>(CPU_COUNT(&cores));
-  return std::thread::hardware_concurrency();
-}
-
-std::optional<double> core_quota() {
-  double quota = 0;
-  double period = 0;
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  if (file >> quota >> period && period > 0) return quota / period;
-  return std::nullopt;  // "max", or no such file
-}
-
 Space main_memory() {
   struct sysinfo facts {};
   Space space;
@@ -67,26 +52,10 @@ Space main_memory() {
 
 std::optional<std::uint64_t> group_memory_limit(const std::string& membership, const std::string& mount) {
   std::optional<std::uint64_t> smallest;
-  const auto look_into = [&](const std::filesystem::path& folder, const char* name) {
+  for (const auto& group : control_group_folders(membership, mount, "memory")) {
     std::uint64_t bytes = 0;
-    std::ifstream file(folder / name);
+    std::ifstream file(group.path / (group.unified ? "memory.max" : "memory.limit_in_bytes"));
     if (file >> bytes) smallest = std::min(smallest.value_or(bytes), bytes);  // it may say "max"
-  };
-  std::istringstream lines(membership);
-  for (std::string line; std::getline(lines, line);) {
-    // `0::/path` in the second version of control groups, `4:memory:/path` in the first
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
-    const bool unified = controllers == ",,";
-    if (!unified && controllers.find(",memory,") == std::string::npos) continue;
-    const std::filesystem::path root = unified ? mount : mount + "/memory";
-    const char* name = unified ? "memory.max" : "memory.limit_in_bytes";
-    look_into(root, name);
-    std::filesystem::path folder = root;
-    for (const auto& part : std::filesystem::path(line.substr(second + 1)).relative_path())
-      look_into(folder /= part, name);
   }
   return smallest;
 }

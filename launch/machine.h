@@ -8,10 +8,6 @@
 namespace weft {
 
 [[nodiscard]] std::string processor_name();
-/// Cores this process may use: its affinity.
-[[nodiscard]] unsigned usable_cores();
-/// Cores' worth of time that the control group allows, if it sets a limit.
-[[nodiscard]] std::optional<double> core_quota();
 
 struct Space {
   std::uint64_t bytes = 0;

@@ -11,6 +11,7 @@
 #include "weft/training/config/partition.h"
 #include "weft/training/configured_schedule.h"
 #include "weft/training/llama.h"
+#include "weft/training/threads_per_rank.h"
 
 namespace weft {
 namespace {
@@ -123,7 +124,7 @@ SimulationSettings PlanCosts::settings() const {
 
 PipelinePlan pipeline_of_model(const NanotronConfig& config, const Schedule& schedule) {
   const std::vector<std::int64_t> layers = layers_per_stage(config, schedule.rank_of);
-  const int threads = static_cast<int>(config.pipeline_parallel.threads.value_or(1));
+  const int threads = threads_per_rank(config, schedule.ranks);  // all on this host
   return plan_pipeline(schedule, Llama(config).stages({layers.begin(), layers.end()}, threads),
                        configured_optimizer(config)->factory(threads));
 }

@@ -2,11 +2,9 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <thread>
-
 #include "weft/actors/rank_process.h"
 #include "weft/actors/rank_threads.h"
+#include "weft/base/cores.h"
 #include "weft/base/error.h"
 #include "weft/base/files/durable_file.h"
 #include "weft/model/ops/cpu/cpu_level.h"
@@ -17,16 +15,9 @@
 #include "weft/training/data/training_data.h"
 #include "weft/training/rank_trainer.h"
 #include "weft/training/start_checks.h"
+#include "weft/training/threads_per_rank.h"
 
 namespace weft {
-namespace {
-
-int threads_per_rank(const NanotronConfig& config, std::uint32_t ranks_here) {
-  if (config.pipeline_parallel.threads) return static_cast<int>(*config.pipeline_parallel.threads);
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency() / std::max(1u, ranks_here)));
-}
-
-}  // namespace
 
 void check_training(const NanotronConfig& config, const TrainerOptions& options) {
   check_config(config, options.sources);
@@ -94,7 +85,7 @@ RunResult Trainer::fit() {
   RankThreads ranks(plan.schedule.ranks);
   std::vector<std::unique_ptr<RankTrainer>> trainers(plan.schedule.ranks);
   RunResult result;
-  const Nanoseconds spin = plan.schedule.ranks > std::thread::hardware_concurrency() ? 0 : 20'000;
+  const Nanoseconds spin = plan.schedule.ranks > usable_cores() ? 0 : 20'000;
   ranks.run([&](std::uint32_t rank, Transport& transport) {
     trainers[rank] = std::make_unique<RankTrainer>(setup, rank, transport, spin);
     ranks.watch(rank, trainers[rank]->rank().loop());
