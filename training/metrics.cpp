@@ -1,28 +1,13 @@
 #include "weft/training/metrics.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
-#include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 namespace weft {
 namespace {
 
-constexpr std::string_view line_start = "{\"step\": ";
-
-std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
-
-template <class Value>
-std::string list(const std::vector<Value>& values) {
-  return fmt::format("[{}]", fmt::join(values, ", "));
-}
-
-std::string list(const std::vector<double>& values) {
-  std::vector<std::string> texts;
-  for (const double value : values) texts.push_back(number(value));
-  return list(texts);
-}
+constexpr std::string_view line_start = "{\"step\":";
 
 /// Bytes at the front of the file that hold whole lines of steps up to `last_step`.
 std::uint64_t kept_bytes(const std::filesystem::path& path, std::uint64_t last_step) {
@@ -31,9 +16,10 @@ std::uint64_t kept_bytes(const std::filesystem::path& path, std::uint64_t last_s
   for (std::string line; std::getline(file, line) && !file.eof(); kept += line.size() + 1) {
     std::uint64_t step = 0;
     if (!line.starts_with(line_start)) break;
-    const char* end = line.data() + line.size();
-    if (std::from_chars(line.data() + line_start.size(), end, step).ec != std::errc() || step > last_step)
-      break;
+    const std::size_t digits = line.find_first_not_of(' ', line_start.size());
+    if (digits == std::string::npos) break;
+    const auto parsed = std::from_chars(line.data() + digits, line.data() + line.size(), step);
+    if (parsed.ec != std::errc() || step > last_step) break;
   }
   return kept;
 }
@@ -41,24 +27,20 @@ std::uint64_t kept_bytes(const std::filesystem::path& path, std::uint64_t last_s
 }  // namespace
 
 std::string to_json_line(const StepMetrics& m) {
-  std::string line = fmt::format("{}{}", line_start, m.step);
-  const auto add = [&line](std::string_view key, const std::string& value) {
-    line += fmt::format(", \"{}\": {}", key, value);
-  };
-  add("loss", number(m.loss));
-  add("grad_norm", number(m.grad_norm));
-  add("lr", number(m.lr));
-  add("tokens", fmt::format("{}", m.tokens));
-  add("step_ms", number(m.step_ms));
-  add("tokens_per_sec", number(m.tokens_per_sec));
-  add("model_tflops", number(m.model_tflops));
-  if (m.val_loss) add("val_loss", number(*m.val_loss));
-  add("bubble", list(m.bubble));
-  add("peak_in_flight", list(m.peak_in_flight));
-  add("peak_activation_bytes", list(m.peak_activation_bytes));
-  add("message_bytes", list(m.message_bytes));
-  line += "}\n";
-  return line;
+  nlohmann::ordered_json line = {{"step", m.step},
+                                 {"loss", m.loss},
+                                 {"grad_norm", m.grad_norm},
+                                 {"lr", m.lr},
+                                 {"tokens", m.tokens},
+                                 {"step_ms", m.step_ms},
+                                 {"tokens_per_sec", m.tokens_per_sec},
+                                 {"model_tflops", m.model_tflops}};
+  if (m.val_loss) line["val_loss"] = *m.val_loss;
+  line["bubble"] = m.bubble;
+  line["peak_in_flight"] = m.peak_in_flight;
+  line["peak_activation_bytes"] = m.peak_activation_bytes;
+  line["message_bytes"] = m.message_bytes;
+  return line.dump() + "\n";
 }
 
 MetricsFile::MetricsFile(std::filesystem::path path, std::uint64_t last_step) : file_(path) {

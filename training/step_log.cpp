@@ -20,7 +20,7 @@ struct StepLog::Impl {
       : config(the_config),
         folder(run),
         metrics(metrics_file(run), steps_done),
-        tensorboard(run),
+        tensorboard(run, steps_done + 1),
         console(config) {}
   NanotronConfig config;
   std::filesystem::path folder;

@@ -30,8 +30,9 @@ void write_result(const std::filesystem::path& run, const RunOutcome& outcome);
 
 class StepLog {
  public:
-  /// Opens the files in the run's folder; lines of steps after `steps_done` (a resume from an earlier
-  /// checkpoint) are taken out of metrics.jsonl. Throws Error, naming the file.
+  /// Opens the files in the run's folder. What they say of steps after `steps_done` (a resume from an earlier
+  /// checkpoint) is void: metrics.jsonl is cut, TensorBoard's readers are told. Throws Error, naming the
+  /// file.
   StepLog(const NanotronConfig& config, const std::filesystem::path& run, std::uint64_t steps_done);
   ~StepLog();
 

@@ -5,7 +5,10 @@
 
 #include <array>
 #include <bit>
+#include <charconv>
 #include <chrono>
+#include <system_error>
+#include <vector>
 
 #include "weft/base/byte_order.h"
 
@@ -61,10 +64,29 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string file_name() {
+constexpr std::string_view name_start = "events.out.tfevents.";
+
+/// Seconds since 1970, or what puts a name behind those of all event files in the folder: two may begin
+/// within one second, and hosts' clocks differ.
+std::int64_t time_of_new_file(const std::filesystem::path& folder) {
+  auto time = static_cast<std::int64_t>(seconds_since_1970());
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::int64_t other = 0;
+    if (!name.starts_with(name_start)) continue;
+    std::from_chars(name.data() + name_start.size(), name.data() + name.size(), other);
+    constexpr std::int64_t longest = 9'999'999'998;  // ten digits are ordered as texts
+    if (other >= time && other <= longest) time = other + 1;
+  }
+  return time;
+}
+
+std::string file_name(const std::filesystem::path& folder) {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  return fmt::format("events.out.tfevents.{:010d}.{}.{}.{}", static_cast<std::int64_t>(seconds_since_1970()),
+  return fmt::format("{}{:010d}.{}.{}.{}", name_start, time_of_new_file(folder),
                      host[0] == '\0' ? "localhost" : host.data(), ::getpid(), ::getuid());
 }
 
@@ -91,6 +113,18 @@ std::string version_event(double wall_time) {
   return out;
 }
 
+std::string start_event(double wall_time, std::uint64_t first_step) {
+  constexpr std::uint64_t start = 1;
+  std::string session;
+  put_key(session, 1, Wire::varint);
+  put_varint(session, start);
+  std::string out = event(wall_time);
+  put_key(out, 2, Wire::varint);
+  put_varint(out, first_step);
+  put_bytes(out, 7, session);
+  return out;
+}
+
 std::string scalars_event(double wall_time, std::uint64_t step, std::span<const Scalar> scalars) {
   std::string summary;
   for (const Scalar& scalar : scalars) {
@@ -107,17 +141,20 @@ std::string scalars_event(double wall_time, std::uint64_t step, std::span<const 
   return out;
 }
 
-TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder) : file_(folder / file_name()) {
-  file_.append(event_record(version_event(seconds_since_1970())));
+TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, std::uint64_t first_step)
+    : file_(folder / file_name(folder)) {
+  const double now = seconds_since_1970();
+  file_.append(event_record(version_event(now)) + event_record(start_event(now, first_step)));
 }
 
 void TensorBoardFile::write(const StepMetrics& m) {
-  const std::array<Scalar, 6> scalars = {{{"loss", static_cast<float>(m.loss)},
-                                          {"grad_norm", static_cast<float>(m.grad_norm)},
-                                          {"lr", static_cast<float>(m.lr)},
-                                          {"step_ms", static_cast<float>(m.step_ms)},
-                                          {"tokens_per_sec", static_cast<float>(m.tokens_per_sec)},
-                                          {"model_tflops", static_cast<float>(m.model_tflops)}}};
+  std::vector<Scalar> scalars = {{"loss", static_cast<float>(m.loss)},
+                                 {"grad_norm", static_cast<float>(m.grad_norm)},
+                                 {"lr", static_cast<float>(m.lr)},
+                                 {"step_ms", static_cast<float>(m.step_ms)},
+                                 {"tokens_per_sec", static_cast<float>(m.tokens_per_sec)},
+                                 {"model_tflops", static_cast<float>(m.model_tflops)}};
+  if (m.val_loss) scalars.push_back({"val_loss", static_cast<float>(*m.val_loss)});
   file_.append(event_record(scalars_event(seconds_since_1970(), m.step, scalars)));
 }
 

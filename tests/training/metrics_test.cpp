@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data_files.h"
+#include "event_files.h"
 #include "weft/base/error.h"
 #include "weft/base/terminal.h"
 #include "weft/training/console.h"
@@ -95,6 +96,13 @@ TEST(MetricsFile, KeepsNoStepTwiceAndNoHalfLine) {
   EXPECT_EQ(folder.read("metrics.jsonl"), "");
 }
 
+TEST(MetricsFile, ReadsLinesWithBlanksBetweenKeyAndNumber) {
+  const ScratchFolder folder;
+  const std::string lines = "{\"step\": 1, \"loss\": 2}\n{\"step\": 2}\n";
+  MetricsFile file(folder.write("metrics.jsonl", lines + "{\"step\": 3}\n"), 2);
+  EXPECT_EQ(folder.read("metrics.jsonl"), lines);
+}
+
 TEST(MetricsFile, NamesTheFileWhenTheDiskIsFull) {
   EXPECT_THROW(MetricsFile("/no such folder/metrics.jsonl"), Error);
   AppendedFile full("/dev/full");
@@ -141,29 +149,44 @@ TEST(TensorBoard, RecordsAreThoseOfTheFormat) {
             bytes_of("1a00000000000000129bd82d090000000000000040100a2a0d0a0b0a046c6f7373150000003f081add56"));
 }
 
-TEST(TensorBoard, FilesHoldTheVersionAndOneEventPerStep) {
+TEST(TensorBoard, ASessionStartsAtAStep) {
+  EXPECT_EQ(start_event(2.0, 10), bytes_of("090000000000000040"
+                                           "100a"
+                                           "3a020801"));
+}
+
+TEST(TensorBoard, FilesHoldTheScalarsOfEveryStep) {
   const ScratchFolder folder;
-  TensorBoardFile file(folder.path("."));
+  TensorBoardFile file(folder.path("."), 1);
+  StepMetrics evaluated = example(300);
+  evaluated.val_loss = 0.25;
   file.write(example(1));
-  file.write(example(300));
-  std::string name;
+  file.write(evaluated);
   for (const auto& entry : std::filesystem::directory_iterator(folder.path(".")))
-    name = entry.path().filename();
-  EXPECT_THAT(name, StartsWith("events.out.tfevents."));
-  const std::string bytes = folder.read(name);
-  std::size_t records = 0;
-  for (std::size_t at = 0; at < bytes.size(); ++records) {
-    std::uint64_t size = 0;
-    bytes.copy(reinterpret_cast<char*>(&size), sizeof size, at);
-    const std::string data = bytes.substr(at + 12, size);
-    ASSERT_EQ(event_record(data), bytes.substr(at, size + 16));
-    if (records == 2) {
-      EXPECT_THAT(data, HasSubstr("\x10\xac\x02"));  // step 300
-      EXPECT_THAT(data, HasSubstr("grad_norm"));
-    }
-    at += size + 16;
+    EXPECT_THAT(entry.path().filename(), StartsWith("events.out.tfevents."));
+  const test::EventScalars scalars = test::EventFiles(folder.path(".")).scalars();
+  using Values = std::map<std::uint64_t, float>;
+  EXPECT_EQ(scalars.at("grad_norm"), (Values{{1, 1.0F / 3}, {300, 1.0F / 3}}));
+  EXPECT_EQ(scalars.at("val_loss"), (Values{{300, 0.25F}}));
+  EXPECT_EQ(scalars.size(), 7U);
+}
+
+TEST(TensorBoard, ALaterFileTakesBackStepsOfEarlierOnes) {
+  const ScratchFolder folder;
+  // A file of a host whose clock goes ahead, with half a record of a crash behind it.
+  const std::string early = "events.out.tfevents.9999999000.host.1.0";
+  const std::array<Scalar, 1> loss = {{{"loss", 9}}};
+  std::string records = event_record(version_event(1.0));
+  for (std::uint64_t step = 1; step <= 6; ++step) records += event_record(scalars_event(1.0, step, loss));
+  folder.write(early, records + records.substr(0, 20));
+  for (const std::uint64_t first : {4, 5}) {
+    TensorBoardFile file(folder.path("."), first);
+    for (std::uint64_t step = first; step < 8; ++step) file.write(example(step));
   }
-  EXPECT_EQ(records, 3U);
+  const test::EventScalars scalars = test::EventFiles(folder.path(".")).scalars();
+  EXPECT_EQ(scalars.at("loss").size(), 7U);
+  EXPECT_EQ(scalars.at("loss").at(3), 9);
+  EXPECT_EQ(scalars.at("loss").at(4), static_cast<float>(example(4).loss));
 }
 
 TEST(Console, WritesNumbersAsNanotronDoes) {

@@ -8,6 +8,7 @@
 
 #include <functional>
 
+#include "event_files.h"
 #include "trainer_fixture.h"
 #include "weft/base/error.h"
 #include "weft/base/files/folder_lock.h"
@@ -96,6 +97,56 @@ TEST_F(ResumeTest, AFinishedRunSaysSoAndChangesNothing) {
   }
   EXPECT_EQ(hash_weights(CheckpointReader(folder_ / "done" / "checkpoints" / "step-00000004")).sha256,
             first.result.weights_sha256);
+}
+
+/// Every record of a run's steps holds these ones, and the same values.
+void expect_same_records(const fs::path& run, std::uint64_t steps) {
+  test::EventScalars expected;
+  std::uint64_t next = 1;
+  for (const auto& line : test::read_lines(metrics_file(run))) {
+    EXPECT_EQ(line["step"], next);
+    for (const char* tag :
+         {"loss", "grad_norm", "lr", "step_ms", "tokens_per_sec", "model_tflops", "val_loss"})
+      if (line.contains(tag)) expected[tag][next] = static_cast<float>(line[tag].get<double>());
+    ++next;
+  }
+  EXPECT_EQ(next - 1, steps);
+  EXPECT_EQ(expected.at("val_loss").size(), steps / 2);
+  EXPECT_EQ(test::EventFiles(run).scalars(), expected);
+}
+
+TEST_F(ResumeTest, AllRecordsOfARunGoBackTogether) {
+  const auto config = [&](int steps) {
+    return tiny(saving({fmt::format("tokens.train_steps={}", steps), "tokens.val_check_interval=2",
+                        "checkpoints.save_final_state=false",
+                        "data_stages=[{name: text, start_training_step: 1, data: {seed: 3, dataset: "
+                        "{text_files: [" +
+                            path("text") + "]}}}]",
+                        "tokenizer={tokenizer_name_or_path: byte}", "model.model_config.vocab_size=256"}));
+  };
+  std::ofstream(path("text")) << std::string(4000, 'x');
+  train(config(5), in("run"));  // the last checkpoint is of step 4
+  expect_same_records(path("run"), 5);
+
+  train(config(7), in("run", "latest"));  // step 5 again
+  expect_same_records(path("run"), 7);
+
+  train(config(7), in("run", path("run") + "/checkpoints/step-00000002"));
+  expect_same_records(path("run"), 7);
+
+  // A crash while step 8 was written: halves of both records.
+  const auto half = [](const fs::path& file) { std::ofstream(file, std::ios::app) << R"({"step":8,"lo)"; };
+  half(metrics_file(path("run")));
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(path("run")))
+    if (entry.path().filename().string().find("tfevents") != std::string::npos)
+      newest = std::max(newest, entry.path());
+  std::ifstream events(newest, std::ios::binary);
+  std::string record(20, ' ');
+  events.read(record.data(), 20);
+  std::ofstream(newest, std::ios::app | std::ios::binary) << record;
+  train(config(8), in("run", "latest"));
+  expect_same_records(path("run"), 8);
 }
 
 TEST_F(ResumeTest, AWrongPlaceIsFoundBeforeAnythingIsMade) {
