@@ -8,6 +8,7 @@
 
 #include "weft/actors/stage.h"
 #include "weft/tensor/arena.h"
+#include "weft/tensor/queue.h"
 
 namespace weft {
 
@@ -25,8 +26,9 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// Bytes of lasting state for these parameters.
   [[nodiscard]] virtual std::size_t state_bytes(std::span<Parameter* const> parameters) const = 0;
-  /// Takes the state (zero) for these parameters; called once.
-  virtual void allocate(std::span<Parameter* const> parameters, Arena& state) = 0;
+  /// Takes the state (zero) for these parameters, all on the queue's device; called once. The queue outlives
+  /// the optimizer.
+  virtual void allocate(std::span<Parameter* const> parameters, Arena& state, Queue& queue) = 0;
   /// One update at `step` (the first is 1). Every gradient is multiplied by `gradient_scale` first
   /// (clipping), and set to zero afterwards.
   virtual void update(std::uint64_t step, double gradient_scale) = 0;

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "weft/actors/norm.h"
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
 #include "weft/scheduling/policies/in_turn_policy.h"
@@ -74,15 +72,21 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
       loop_(transport, options_.spin),
       view_(pipeline_rank(), plan.schedule.stage_count, plan.schedule.stages_of[pipeline_rank()],
             plan.schedule.microbatches, plan.schedule.peaks[pipeline_rank()].in_flight),
-      arena_(plan.memory(pipeline_rank()).total(), fmt::format("rank {}", rank)),
+      queue_(make_queue(options_.device)),
+      arena_(plan.memory(pipeline_rank()).total(), fmt::format("rank {}", rank), options_.device),
       optimizer_(optimizer()) {
   for (const std::uint16_t stage : view_.stages()) {
     stages_.push_back(stages(stage, static_cast<std::uint16_t>(plan.schedule.stage_count)));
     stages_.back()->plan(plan.inputs[stage]);
-    stages_.back()->allocate(arena_);
-    for (Parameter& parameter : stages_.back()->parameters()) parameters_.push_back(&parameter);
+    stages_.back()->allocate(arena_, *queue_);
+    auto& gradients = gradients_.emplace_back();
+    for (Parameter& parameter : stages_.back()->parameters()) {
+      parameters_.push_back(&parameter);
+      gradients.push_back({parameter.gradient, parameter.shape.elements()});
+    }
+    own_squares_.resize(std::max(own_squares_.size(), gradients.size()));
   }
-  optimizer_->allocate(parameters_, arena_);
+  optimizer_->allocate(parameters_, arena_, *queue_);
   mailbox_ = std::make_unique<Mailbox>(rank, edges_of(plan, mesh_, rank), plan.schedule.microbatches, arena_,
                                        loop_, transport, view_);
   transport.attach(*mailbox_);
@@ -96,7 +100,7 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
     policy = make_policy(plan.schedule, pipeline_rank());
   }
   actor_ = std::make_unique<StageActor>(pipeline_rank(), plan, stages_, std::move(policy), *mailbox_, view_,
-                                        arena_);
+                                        arena_, *queue_);
   pipeline_ = std::make_unique<Group>(GroupNumber::pipeline, mesh_.pipeline_of(rank), rank, *mailbox_);
 
   // Tied gradients from other ranks land in memory of their own; the sum comes back straight into the second
@@ -179,13 +183,13 @@ Task<void> Rank::exchange_tied() {
       float* first = parameter(tie.first_stage, tie.first_index).gradient;
       if (rank_ == second_rank) {
         float* second = parameter(tie.second_stage, tie.second_index).gradient;
-        for (std::size_t k = 0; k < count; ++k) first[k] += second[k];
-        std::memcpy(second, first, tie.bytes);
+        queue_->add(first, second, count);
+        queue_->copy(reinterpret_cast<std::byte*>(second), reinterpret_cast<const std::byte*>(first),
+                     tie.bytes);
         continue;
       }
       co_await mailbox_->receive_direct(MessageKind::tied_gradient, tie.first_stage, header.tensor);
-      const float* second = reinterpret_cast<const float*>(tie_buffers_[i]);
-      for (std::size_t k = 0; k < count; ++k) first[k] += second[k];
+      queue_->add(first, reinterpret_cast<const float*>(tie_buffers_[i]), count);
       header.kind = MessageKind::tied_sum;
       header.source_stage = tie.first_stage;
       header.target_stage = tie.second_stage;
@@ -262,11 +266,11 @@ void Rank::write_part() {
     for (const double loss : record.losses) append(part_, loss);
   append(part_, static_cast<std::uint32_t>(stages_.size()));
   for (std::size_t i = 0; i < stages_.size(); ++i) {
-    const auto parameters = stages_[i]->parameters();
+    const auto& gradients = gradients_[i];
+    queue_->squares(gradients, own_squares_.data());
     append(part_, view_.stages()[i]);
-    append(part_, static_cast<std::uint32_t>(parameters.size()));
-    for (const Parameter& parameter : parameters)
-      append(part_, sum_of_squares({parameter.gradient, parameter.shape.elements()}));
+    append(part_, static_cast<std::uint32_t>(gradients.size()));
+    for (std::size_t k = 0; k < gradients.size(); ++k) append(part_, own_squares_[k]);
   }
 }
 

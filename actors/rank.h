@@ -14,6 +14,7 @@
 #include "weft/actors/optimizer.h"
 #include "weft/actors/pipeline_plan.h"
 #include "weft/actors/stage_actor.h"
+#include "weft/tensor/queue.h"
 #include "weft/transport/mesh.h"
 
 namespace weft {
@@ -48,6 +49,7 @@ struct RankOptions {
   std::function<bool()> save_requested;   ///< asked on rank 0
   std::function<bool()> background_done;  ///< asked on every rank: has work beside the steps ended here?
   Nanoseconds spin = 20'000;              ///< look for messages so long before blocking
+  Device device;                          ///< where the rank computes and its memory lies
   /// The policy of one rank; empty for the schedule's own. It is wrapped so that W stays in micro-batch
   /// order.
   std::function<std::unique_ptr<Policy>(const Schedule&, std::uint32_t rank)> policy;
@@ -57,7 +59,8 @@ class Rank {
  public:
   /// Takes all memory and makes this rank's stages with their initial values. `rank` is its number in the
   /// world, which the transport connects: replicas of the plan's pipeline, as Mesh counts them. `plan` and
-  /// `transport` outlive the rank. Throws Error when the world is not made of whole pipelines.
+  /// `transport` outlive the rank. Throws DeviceError when this build or machine lacks the device, Error when
+  /// the world is not made of whole pipelines or memory is short.
   Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& stages,
        const OptimizerFactory& optimizer, Transport& transport, RankOptions options);
   ~Rank();
@@ -90,6 +93,7 @@ class Rank {
   [[nodiscard]] Optimizer& optimizer() noexcept { return *optimizer_; }
   /// To be called after parameters were written from outside.
   void parameters_changed();
+  [[nodiscard]] Queue& queue() noexcept { return *queue_; }
   [[nodiscard]] EventLoop& loop() noexcept { return loop_; }
   [[nodiscard]] StageActor& actor() noexcept { return *actor_; }
   [[nodiscard]] const StepRecord& record() const noexcept { return actor_->record(); }
@@ -107,6 +111,7 @@ class Rank {
   RankOptions options_;
   EventLoop loop_;
   RankState view_;
+  std::unique_ptr<Queue> queue_;
   Arena arena_;
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<Parameter*> parameters_;
@@ -121,6 +126,8 @@ class Rank {
   std::vector<std::vector<std::byte>> parts_;  // all shares, on rank 0
   std::vector<std::byte> agreement_;           // what rank 0 says
   std::vector<std::vector<double>> squares_;   // [stage][parameter], on rank 0
+  std::vector<std::vector<std::span<const float>>> gradients_;  // [own stage][parameter]
+  std::vector<double> own_squares_;                             // of one stage, [parameter]
 };
 
 }  // namespace weft

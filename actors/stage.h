@@ -1,5 +1,6 @@
 #pragma once
 // What a user implements to put anything into a pipeline: a Stage.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 #include "weft/actors/task.h"
 #include "weft/base/phase.h"
 #include "weft/tensor/arena.h"
+#include "weft/tensor/queue.h"
 #include "weft/tensor/tensor.h"
 
 namespace weft {
@@ -58,7 +60,10 @@ class MicrobatchContext {
   TensorList input;                 ///< what forward was given, kept until I (or W, by the plan) by the actor
   const TensorList* inputs = nullptr;   ///< first stage: this micro-batch's data
   const TensorList* targets = nullptr;  ///< last stage: this micro-batch's targets
-  double loss = 0;                      ///< last stage: set by forward
+  double* loss = nullptr;               ///< last stage: where forward leaves the loss, on the host; 0 before
+  Queue* queue = nullptr;  ///< the rank's work on its device, where slots, workspace and tensors lie
+  /// A stage's own words on the host, from F to W: sizes, for example. 0 before the first F.
+  std::array<std::uint32_t, 4> note{};
 
   /// Memory for output or input-gradient number `i` of this op, of at most the declared size; once in an op.
   /// Throws Error otherwise.
@@ -102,17 +107,17 @@ class Stage {
   virtual ~Stage() = default;
   /// Sizes, from the largest shapes that can arrive (empty at the first stage). Called once, before allocate.
   virtual StagePlan plan(const ShapeList& largest_input) = 0;
-  /// Takes the stage's lasting memory (StagePlan::state bytes) and sets initial values, a pure function of
-  /// configuration and seed.
-  virtual void allocate(Arena& state) = 0;
+  /// Takes the stage's lasting memory (StagePlan::state bytes), which lies on the queue's device, and sets
+  /// initial values, a pure function of configuration and seed. The queue outlives the stage.
+  virtual void allocate(Arena& state, Queue& queue) = 0;
   /// For the update, norm, hash and checkpoint; in the order of the model. Stays valid and unchanged after
   /// allocate.
   virtual std::span<Parameter> parameters() = 0;
   /// Called after the optimizer changed (or something loaded) the values: repack weights here.
   virtual void parameters_changed() {}
 
-  /// F. `context.input` holds the received tensors. At the last stage sets `context.loss` and returns no
-  /// tensors.
+  /// F. `context.input` holds the received tensors. At the last stage leaves the loss at `context.loss` and
+  /// returns no tensors.
   virtual Task<StageOutput> forward(MicrobatchContext& context) = 0;
   /// I. `output_gradient` is empty at the last stage. Returns a gradient for each differentiable input, of
   /// its shape; nothing at the first stage.

@@ -91,10 +91,7 @@ Task<void> StageActor::forward(LocalStage& at, std::uint32_t microbatch) {
   StageOutput output = co_await at.stage->forward(context);
   mailbox_.post(MessageKind::activation, context.stage, microbatch, std::move(output.tensors));
   context.outputs_.clear();
-  if (context.stage == last_stage_) {
-    check_loss(context);
-    record_.losses[microbatch] = context.loss;
-  }
+  if (context.stage == last_stage_) check_loss(context);
   if (view_.phase() == Phase::evaluate) {
     held_bytes_ -= at.plan->activation_slot + context.input.bytes();
     context.input.clear();
@@ -140,7 +137,7 @@ Task<void> StageActor::backward_weight(LocalStage& at, std::uint32_t microbatch)
 
 StageActor::StageActor(std::uint32_t rank, const PipelinePlan& plan,
                        std::span<const std::unique_ptr<Stage>> stages, std::unique_ptr<Policy> policy,
-                       Mailbox& mailbox, RankState& view, Arena& arena)
+                       Mailbox& mailbox, RankState& view, Arena& arena, Queue& queue)
     : rank_(rank),
       last_stage_(static_cast<std::uint16_t>(plan.schedule.stage_count - 1)),
       policy_(std::move(policy)),
@@ -164,6 +161,7 @@ StageActor::StageActor(std::uint32_t rank, const PipelinePlan& plan,
     workspace = std::max(workspace, at.plan->workspace);
   }
   workspace_ = {arena.take(workspace), workspace};
+  record_.losses.resize(m);
   for (std::size_t i = 0; i < stages_.size(); ++i)
     for (std::uint32_t k = 0; k < m; ++k) {
       MicrobatchContext& context = stages_[i].contexts[k];
@@ -171,11 +169,12 @@ StageActor::StageActor(std::uint32_t rank, const PipelinePlan& plan,
       context.microbatch = k;
       context.microbatches = m;
       context.workspace = workspace_;
+      context.queue = &queue;
+      if (context.stage == last_stage_) context.loss = &record_.losses[k];
       context.poll_ = [](void* loop) { static_cast<EventLoop*>(loop)->poll(); };
       context.poll_owner_ = &mailbox.loop();
       context.outputs_.reserve(TensorList::capacity);
     }
-  record_.losses.resize(m);
 }
 
 void StageActor::begin_step(std::uint64_t step, Phase phase, BatchSource& data) {
@@ -237,7 +236,8 @@ void StageActor::wait_for_others() noexcept {
 }
 
 void StageActor::check_loss(const MicrobatchContext& context) const {
-  if (std::isfinite(context.loss)) return;
+  const double loss = *context.loss;
+  if (std::isfinite(loss)) return;
   std::string first = "the loss itself";
   for (std::size_t i = 0; i < context.input.size(); ++i) {
     const Tensor& tensor = context.input[i];
@@ -250,7 +250,7 @@ void StageActor::check_loss(const MicrobatchContext& context) const {
   }
   throw NonFiniteError(fmt::format(
       "step {}, micro-batch {}: the loss is {}; first tensor that is not finite: {}", context.step,
-      context.microbatch, std::isnan(context.loss) ? "NaN" : fmt::format("{}", context.loss), first));
+      context.microbatch, std::isnan(loss) ? "NaN" : fmt::format("{}", loss), first));
 }
 
 // For the launcher's report when a run hangs: the nearest message that is missing.

@@ -11,6 +11,7 @@
 #include "weft/actors/task.h"
 #include "weft/scheduling/policy.h"
 #include "weft/scheduling/simulation/trace.h"
+#include "weft/tensor/queue.h"
 
 namespace weft {
 
@@ -42,10 +43,10 @@ struct StepRecord {
 
 class StageActor {
  public:
-  /// `stages`: this rank's, ascending, allocated. `arena` has the slots and workspace of plan.memory(rank)
-  /// free.
+  /// `stages`: this rank's, ascending, allocated. `arena`, on the queue's device, has the slots and workspace
+  /// of plan.memory(rank) free.
   StageActor(std::uint32_t rank, const PipelinePlan& plan, std::span<const std::unique_ptr<Stage>> stages,
-             std::unique_ptr<Policy> policy, Mailbox& mailbox, RankState& view, Arena& arena);
+             std::unique_ptr<Policy> policy, Mailbox& mailbox, RankState& view, Arena& arena, Queue& queue);
 
   /// Runs every op of this rank in one step. Throws what a stage throws, NonFiniteError for a loss that is
   /// not finite, ScheduleError for a policy that names an op whose inputs are not there or exceeds the slots.

@@ -47,6 +47,13 @@ class CheckpointError : public Error {
   using Error::Error;
 };
 
+/// A device, or work on one, that cannot be had: this build or this machine lacks it, or its memory is used
+/// up.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A loss, norm or tensor that is not finite; names step, micro-batch and tensor.
 class NonFiniteError : public Error {
  public:

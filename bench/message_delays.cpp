@@ -44,7 +44,7 @@ class TimedStage final : public Stage {
     if (!last_) plan.outputs.push_back({DType::float32, Shape{values}});
     return plan;
   }
-  void allocate(Arena&) override {}
+  void allocate(Arena&, Queue&) override {}
   std::span<Parameter> parameters() override { return {}; }
   Task<StageOutput> forward(MicrobatchContext& context) override {
     work(context);

@@ -11,7 +11,7 @@ namespace weft {
 class NoOptimizer final : public Optimizer {
  public:
   std::size_t state_bytes(std::span<Parameter* const>) const override { return 0; }
-  void allocate(std::span<Parameter* const>, Arena&) override {}
+  void allocate(std::span<Parameter* const>, Arena&, Queue&) override {}
   void update(std::uint64_t, double) override {}
   double learning_rate(std::uint64_t) const override { return 0; }
   std::vector<OptimizerState> state() override { return {}; }

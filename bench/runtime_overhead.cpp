@@ -24,7 +24,7 @@ class EmptyStage final : public Stage {
     if (!last_) plan.outputs.push_back({DType::float32, Shape{16}});
     return plan;
   }
-  void allocate(Arena&) override {}
+  void allocate(Arena&, Queue&) override {}
   std::span<Parameter> parameters() override { return {}; }
   Task<StageOutput> forward(MicrobatchContext& context) override {
     StageOutput output;

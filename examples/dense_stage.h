@@ -37,7 +37,7 @@ class DenseStage final : public weft::Stage {
     return plan;
   }
 
-  void allocate(weft::Arena& state) override {
+  void allocate(weft::Arena& state, weft::Queue&) override {
     weight_ = reinterpret_cast<float*>(state.take(width * width * sizeof(float)));
     gradient_ = reinterpret_cast<float*>(state.take(width * width * sizeof(float)));
     parameters_[0].value = reinterpret_cast<std::byte*>(weight_);
@@ -62,9 +62,10 @@ class DenseStage final : public weft::Stage {
     weft::StageOutput output;
     if (last_) {
       const float* target = (*context.targets)[0].as<float>();
-      context.loss = 0;
+      double loss = 0;
       for (std::uint32_t i = 0; i < rows * width; ++i)
-        context.loss += (y[i] - target[i]) * (y[i] - target[i]) / (rows * width);
+        loss += (y[i] - target[i]) * (y[i] - target[i]) / (rows * width);
+      *context.loss = loss;
     } else {
       weft::Tensor message = context.allocate(0, weft::DType::float32, x.shape());
       std::memcpy(message.data(), y, message.bytes());
@@ -129,7 +130,7 @@ inline std::unique_ptr<weft::Stage> make_dense_stage(std::uint16_t stage, std::u
 class GradientDescent final : public weft::Optimizer {
  public:
   std::size_t state_bytes(std::span<weft::Parameter* const>) const override { return 0; }
-  void allocate(std::span<weft::Parameter* const> parameters, weft::Arena&) override {
+  void allocate(std::span<weft::Parameter* const> parameters, weft::Arena&, weft::Queue&) override {
     parameters_.assign(parameters.begin(), parameters.end());
   }
   void update(std::uint64_t step, double gradient_scale) override {

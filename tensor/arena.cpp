@@ -23,7 +23,8 @@ void poison([[maybe_unused]] std::byte* data, [[maybe_unused]] std::size_t bytes
 Arena::Arena(std::size_t bytes, std::string purpose, Device device)
     : size_(aligned(bytes)), purpose_(std::move(purpose)), device_(device) {
   if (device.kind != DeviceKind::cpu)
-    throw Error("arena for " + purpose_ + ": this build has no CUDA memory");
+    throw DeviceError("no memory for " + purpose_ + " on device " + device_name(device) +
+                      ": this build computes on the CPU only");
   if (size_ == 0) return;
   // Anonymous pages are zero and cost nothing until they are touched.
   void* data = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -20,8 +20,8 @@ inline constexpr std::size_t arena_alignment = 64;
 /// One zero-filled allocation from which ranges are taken in turn; nothing is given back but the whole.
 class Arena {
  public:
-  /// Takes `bytes` (rounded up). Throws Error, naming `purpose` and the size, when there is not as much
-  /// memory.
+  /// Takes `bytes` (rounded up) of the device's memory. Throws Error, naming `purpose` and the size, when
+  /// there is not as much, DeviceError, naming the device, when this build or machine lacks it.
   Arena(std::size_t bytes, std::string purpose, Device device = {});
   ~Arena();
   Arena(Arena&& other) noexcept;

@@ -1,6 +1,7 @@
 #pragma once
 // Where memory lies.
 #include <cstdint>
+#include <string>
 
 namespace weft {
 
@@ -12,5 +13,10 @@ struct Device {
   std::uint16_t index = 0;
   friend bool operator==(const Device&, const Device&) = default;
 };
+
+/// The name users read, `cpu` or `cuda:0`.
+[[nodiscard]] inline std::string device_name(Device device) {
+  return device.kind == DeviceKind::cpu ? "cpu" : "cuda:" + std::to_string(device.index);
+}
 
 }  // namespace weft

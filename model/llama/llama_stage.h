@@ -13,8 +13,8 @@
 namespace weft {
 
 /// A contiguous range of a Llama's layers, with the embedding if it is the first and final norm, head and
-/// loss if it is the last. Parameters have Hugging Face's names. `context.loss` is the micro-batch's mean
-/// loss per token; its gradient is scaled by 1 / `context.microbatches`.
+/// loss if it is the last. Parameters have Hugging Face's names. The loss is the micro-batch's mean
+/// per token; its gradient is scaled by 1 / `context.microbatches`.
 class LlamaStage : public Stage {
  public:
   /// Called in the last stage's forward with logits[batch * sequence, vocabulary], for inspection and tests.

@@ -63,7 +63,6 @@ void TypedLlamaStage<T>::lay_out_state(Carver& carve) {
 template <class T>
 void TypedLlamaStage<T>::lay_out_kept(Carver& carve, Size size) {
   const std::size_t elements = size.rows() * config_.hidden_size;
-  kept_.size = carve.take<Size>(1);
   if (is_first_) kept_.tokens = carve.take<std::int32_t>(size.rows());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     kept_.inputs[i] = i == 0 && !is_first_ ? nullptr : carve.take<T>(elements);
@@ -77,7 +76,6 @@ void TypedLlamaStage<T>::lay_out_kept(Carver& carve, Size size) {
 template <class T>
 void TypedLlamaStage<T>::lay_out_work(Carver& carve, Size size) {
   const std::size_t elements = size.rows() * config_.hidden_size;
-  work_.size = carve.take<Size>(1);
   if (is_first_) {
     work_.tokens = carve.take<std::int32_t>(size.rows());
     work_.embedded_gradient = carve.take<T>(elements);
@@ -127,7 +125,7 @@ StagePlan TypedLlamaStage<T>::plan(const ShapeList& largest_input) {
 }
 
 template <class T>
-void TypedLlamaStage<T>::allocate(Arena& state) {
+void TypedLlamaStage<T>::allocate(Arena& state, Queue&) {
   Carver count;
   lay_out_state(count);
   Carver carve(state.take(count.used()));
@@ -157,7 +155,7 @@ void TypedLlamaStage<T>::parameters_changed() {
 }
 
 template <class T>
-typename TypedLlamaStage<T>::Size TypedLlamaStage<T>::size_of(const MicrobatchContext& context) const {
+typename TypedLlamaStage<T>::Size TypedLlamaStage<T>::note_size(MicrobatchContext& context) const {
   const TensorList* list = is_first_ ? context.inputs : &context.input;
   if (list == nullptr || list->empty()) throw Error("a Llama stage got no input");
   const Shape& shape = (*list)[0].shape();
@@ -170,18 +168,20 @@ typename TypedLlamaStage<T>::Size TypedLlamaStage<T>::size_of(const MicrobatchCo
   if (!is_first_ && (*list)[0].dtype() != config_.dtype)
     throw Error("a Llama stage takes " + std::string(dtype_name(config_.dtype)) + ", not " +
                 std::string(dtype_name((*list)[0].dtype())));
-  return {.batch = shape[0], .sequence = shape[1]};
+  context.note = {shape[0], shape[1]};
+  return noted_size(context);
 }
 
 template <class T>
-const std::int32_t* TypedLlamaStage<T>::tokens_of(const TensorList* list, Size size, const char* what) const {
+std::span<const std::int32_t> TypedLlamaStage<T>::tokens_of(const TensorList* list, Size size,
+                                                            const char* what) const {
   const Shape expected{size.batch, size.sequence};
   if (list == nullptr || list->empty() || (*list)[0].shape() != expected ||
       (*list)[0].dtype() != DType::int32)
     throw Error("a Llama takes the " + std::string(what) + "s of a micro-batch as int32 " + expected.str());
   const auto* tokens = (*list)[0].template as<std::int32_t>();
   cpu::check_tokens(tokens, size.rows(), config_.vocab_size, what);
-  return tokens;
+  return {tokens, size.rows()};
 }
 
 template <class T>
@@ -202,14 +202,13 @@ template <class T>
 Task<StageOutput> TypedLlamaStage<T>::forward(MicrobatchContext& context) {
   cpu::ThreadTeam& threads = team();
   const PollWhile poll(threads, poll_of(context));
-  const Size size = size_of(context);
+  const Size size = note_size(context);
   Carver carve(context.activation.data());
   lay_out_kept(carve, size);
-  *kept_.size = size;
   if (is_first_) {
-    const std::int32_t* tokens = tokens_of(context.inputs, size, "token");
-    std::copy_n(tokens, size.rows(), kept_.tokens);
-    cpu::embedding_forward<T>(threads, tokens, embedding_.value, kept_.inputs[0], size.rows(),
+    const std::span<const std::int32_t> tokens = tokens_of(context.inputs, size, "token");
+    context.queue->upload(reinterpret_cast<std::byte*>(kept_.tokens), std::as_bytes(tokens));
+    cpu::embedding_forward<T>(threads, kept_.tokens, embedding_.value, kept_.inputs[0], size.rows(),
                               config_.hidden_size);
   }
 
@@ -224,8 +223,9 @@ Task<StageOutput> TypedLlamaStage<T>::forward(MicrobatchContext& context) {
                               i + 1 < layers_.size() ? kept_.inputs[i + 1] : leaves, workspace);
   }
   if (is_last_)
-    context.loss = head_->forward(threads, size.rows(), leaves, tokens_of(context.targets, size, "target"),
-                                  1.0 / context.microbatches, kept_.head, workspace, observer_);
+    *context.loss =
+        head_->forward(threads, size.rows(), leaves, tokens_of(context.targets, size, "target").data(),
+                       1.0 / context.microbatches, kept_.head, workspace, observer_);
   co_return output;
 }
 
@@ -233,14 +233,15 @@ template <class T>
 Task<StageOutput> TypedLlamaStage<T>::backward_input(MicrobatchContext& context, TensorList output_gradient) {
   cpu::ThreadTeam& threads = team();
   const PollWhile poll(threads, poll_of(context));
-  const Size size = *reinterpret_cast<const Size*>(context.activation.data());
+  const Size size = noted_size(context);
   Carver carve_kept(context.activation.data());
   Carver carve_work(context.weight.data());
   lay_out_kept(carve_kept, size);
   lay_out_work(carve_work, size);
-  *work_.size = size;
   const auto workspace = context.workspace.subspan(recomputed_bytes());
-  if (is_first_) std::copy_n(kept_.tokens, size.rows(), work_.tokens);
+  if (is_first_)
+    context.queue->copy(reinterpret_cast<std::byte*>(work_.tokens),
+                        reinterpret_cast<const std::byte*>(kept_.tokens), size.rows() * sizeof(std::int32_t));
   if (is_last_) {
     head_->backward_input(threads, size.rows(), kept_.head_input, kept_.head, work_.head,
                           work_.output_gradients.back(), workspace);
@@ -271,7 +272,7 @@ template <class T>
 Task<void> TypedLlamaStage<T>::backward_weight(MicrobatchContext& context) {
   cpu::ThreadTeam& threads = team();
   const PollWhile poll(threads, poll_of(context));
-  const Size size = *reinterpret_cast<const Size*>(context.weight.data());
+  const Size size = noted_size(context);
   Carver carve(context.weight.data());
   lay_out_work(carve, size);
   if (is_last_) head_->backward_weight(threads, size.rows(), work_.head, context.workspace);

@@ -19,7 +19,7 @@ class TypedLlamaStage final : public LlamaStage {
   TypedLlamaStage(const LlamaConfig& config, std::uint32_t first_layer, std::uint32_t layers);
 
   StagePlan plan(const ShapeList& largest_input) override;
-  void allocate(Arena& state) override;
+  void allocate(Arena& state, Queue& queue) override;
   std::span<Parameter> parameters() override { return parameters_; }
   void parameters_changed() override;
   Task<StageOutput> forward(MicrobatchContext& context) override;
@@ -37,7 +37,6 @@ class TypedLlamaStage final : public LlamaStage {
   };
   /// An activation slot.
   struct Kept {
-    Size* size = nullptr;
     std::int32_t* tokens = nullptr;  // first stage: [rows]
     std::vector<T*> inputs;          // [rows, hidden] of each layer; the first is null where it is received
     std::vector<typename Layer::Kept> layers;  // one for all of them in the workspace if recomputed
@@ -46,7 +45,6 @@ class TypedLlamaStage final : public LlamaStage {
   };
   /// A weight-work slot.
   struct Work {
-    Size* size = nullptr;
     std::int32_t* tokens = nullptr;    // first stage: [rows]
     T* embedded_gradient = nullptr;    // first stage: [rows, hidden]
     std::vector<T*> output_gradients;  // [rows, hidden] of each layer
@@ -65,10 +63,14 @@ class TypedLlamaStage final : public LlamaStage {
   [[nodiscard]] cpu::ThreadTeam& team() const;
   [[nodiscard]] RopeTable rope() const noexcept { return {.cosine = cosine_, .sine = sine_}; }
   [[nodiscard]] Shape border(Size size) const { return {size.batch, size.sequence, config_.hidden_size}; }
-  /// The size of a micro-batch from what arrived; checked.
-  [[nodiscard]] Size size_of(const MicrobatchContext& context) const;
-  /// Checked tokens or targets.
-  [[nodiscard]] const std::int32_t* tokens_of(const TensorList* list, Size size, const char* what) const;
+  /// The size of a micro-batch from what arrived; checked, and noted for I and W.
+  [[nodiscard]] Size note_size(MicrobatchContext& context) const;
+  [[nodiscard]] static Size noted_size(const MicrobatchContext& context) noexcept {
+    return {.batch = context.note[0], .sequence = context.note[1]};
+  }
+  /// Checked tokens or targets, [rows], on the host.
+  [[nodiscard]] std::span<const std::int32_t> tokens_of(const TensorList* list, Size size,
+                                                        const char* what) const;
   /// The output or input gradient in the border's shape: memory of the message.
   [[nodiscard]] T* border_tensor(MicrobatchContext& context, Size size, StageOutput& output) const;
   [[nodiscard]] typename Layer::Kept kept_of(std::size_t layer, std::span<std::byte> workspace,

@@ -25,7 +25,7 @@ std::size_t AdamWOptimizer::state_bytes(std::span<Parameter* const> parameters) 
   return bytes;
 }
 
-void AdamWOptimizer::allocate(std::span<Parameter* const> parameters, Arena& state) {
+void AdamWOptimizer::allocate(std::span<Parameter* const> parameters, Arena& state, Queue&) {
   entries_.clear();
   for (Parameter* parameter : parameters) {
     const std::size_t bytes = parameter->shape.elements() * sizeof(float);

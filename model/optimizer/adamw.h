@@ -26,7 +26,7 @@ class AdamWOptimizer final : public Optimizer {
   explicit AdamWOptimizer(AdamWConfig config);
 
   [[nodiscard]] std::size_t state_bytes(std::span<Parameter* const> parameters) const override;
-  void allocate(std::span<Parameter* const> parameters, Arena& state) override;
+  void allocate(std::span<Parameter* const> parameters, Arena& state, Queue& queue) override;
   void update(std::uint64_t step, double gradient_scale) override;
   [[nodiscard]] double learning_rate(std::uint64_t step) const override {
     return config_.learning_rate(step);

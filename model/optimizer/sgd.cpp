@@ -14,7 +14,7 @@ SgdOptimizer::SgdOptimizer(SgdConfig config) : config_(std::move(config)) {
   if (!(config_.weight_decay >= 0)) throw Error("weight_decay must not be negative");
 }
 
-void SgdOptimizer::allocate(std::span<Parameter* const> parameters, Arena&) {
+void SgdOptimizer::allocate(std::span<Parameter* const> parameters, Arena&, Queue&) {
   parameters_.assign(parameters.begin(), parameters.end());
 }
 

@@ -20,7 +20,7 @@ class SgdOptimizer final : public Optimizer {
   explicit SgdOptimizer(SgdConfig config);
 
   [[nodiscard]] std::size_t state_bytes(std::span<Parameter* const>) const override { return 0; }
-  void allocate(std::span<Parameter* const> parameters, Arena& state) override;
+  void allocate(std::span<Parameter* const> parameters, Arena& state, Queue& queue) override;
   void update(std::uint64_t step, double gradient_scale) override;
   [[nodiscard]] double learning_rate(std::uint64_t step) const override {
     return config_.learning_rate(step);

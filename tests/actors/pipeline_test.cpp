@@ -39,7 +39,7 @@ class ChangedStage final : public Stage {
     changes_.plan(plan);
     return plan;
   }
-  void allocate(Arena& state) override { stage_->allocate(state); }
+  void allocate(Arena& state, Queue& queue) override { stage_->allocate(state, queue); }
   std::span<Parameter> parameters() override { return stage_->parameters(); }
   Task<StageOutput> forward(MicrobatchContext& context) override {
     StageOutput output = co_await stage_->forward(context);

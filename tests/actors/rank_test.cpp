@@ -31,6 +31,19 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
+TEST(Rank, RefusesADeviceThatTheBuildLacksByItsName) {
+  auto transports = make_inproc_transports(1);
+  const PipelinePlan plan = toy::toy_plan("1f1b", 1, 1, {});
+  RankOptions options;
+  options.device = {DeviceKind::cuda, 2};
+  try {
+    Rank rank(0, plan, toy::toy_stages(), toy::toy_optimizer(), *transports[0], options);
+    ADD_FAILURE() << "made";
+  } catch (const DeviceError& error) {
+    EXPECT_NE(std::string(error.what()).find("cuda:2"), std::string::npos) << error.what();
+  }
+}
+
 // Three steps of a toy model with `stages` stages.
 Result run(const std::string& schedule, std::uint32_t ranks, std::uint32_t chunks, std::uint32_t m,
            ToyOptions toy = {}, bool ragged = false) {

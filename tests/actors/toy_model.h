@@ -1,7 +1,6 @@
 #pragma once
 // A small model for tests of the actor runtime: dense layers with tanh, mean squared error at the end, a
 // split backward. Every sum is one chain.
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -56,7 +55,7 @@ class ToyStage final : public Stage {
     plan.splits_backward = options_.splits_backward;
     return plan;
   }
-  void allocate(Arena& state) override {
+  void allocate(Arena& state, Queue&) override {
     for (std::uint32_t l = 0; l < layers_; ++l) {
       Parameter& p = parameters_[l];
       p.value = state.take(matrix_bytes());
@@ -96,7 +95,7 @@ class ToyStage final : public Stage {
         const double d = static_cast<double>(y[i]) - target[i];
         loss += d * d;
       }
-      context.loss =
+      *context.loss =
           static_cast<float>(context.microbatch) == options_.poison_at ? std::nan("") : loss / rows;
     } else {
       std::memcpy(result.tensors[0].data(), y, result.tensors[0].bytes());
@@ -146,13 +145,13 @@ class ToyStage final : public Stage {
       std::memcpy(dx.data(), g, dx.bytes());
       result.tensors.push_back(std::move(dx));
     }
-    rows_[context.microbatch % rows_.size()] = rows;
+    context.note[0] = rows;
     co_return result;
   }
 
   Task<void> backward_weight(MicrobatchContext& context) override {
     linger(context, 2);
-    const std::uint32_t rows = rows_[context.microbatch % rows_.size()];
+    const std::uint32_t rows = context.note[0];
     for (std::uint32_t l = 0; l < layers_; ++l) {
       const float* x = output(context.weight, layers_ + l);
       const float* d = output(context.weight, l);
@@ -187,7 +186,6 @@ class ToyStage final : public Stage {
   std::uint32_t first_layer_ = 0;
   std::uint32_t layers_ = 0;
   std::vector<Parameter> parameters_;
-  std::array<std::uint32_t, 64> rows_{};  // by micro-batch modulo 64: more are never in flight in a test
 };
 
 inline StageFactory toy_stages(ToyOptions options = {}) {
@@ -200,7 +198,7 @@ inline StageFactory toy_stages(ToyOptions options = {}) {
 class ToyOptimizer final : public Optimizer {
  public:
   std::size_t state_bytes(std::span<Parameter* const>) const override { return 0; }
-  void allocate(std::span<Parameter* const> parameters, Arena&) override {
+  void allocate(std::span<Parameter* const> parameters, Arena&, Queue&) override {
     parameters_.assign(parameters.begin(), parameters.end());
   }
   void update(std::uint64_t, double scale) override {

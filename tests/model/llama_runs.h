@@ -53,9 +53,9 @@ class CapturingAdamW final : public Optimizer {
   std::size_t state_bytes(std::span<Parameter* const> parameters) const override {
     return inner_.state_bytes(parameters);
   }
-  void allocate(std::span<Parameter* const> parameters, Arena& state) override {
+  void allocate(std::span<Parameter* const> parameters, Arena& state, Queue& queue) override {
     parameters_.assign(parameters.begin(), parameters.end());
-    inner_.allocate(parameters, state);
+    inner_.allocate(parameters, state, queue);
   }
   void update(std::uint64_t step, double scale) override {
     for (const Parameter* p : parameters_)

@@ -36,6 +36,8 @@ struct Owned {
   }
 };
 
+const std::unique_ptr<Queue> queue = make_queue({});
+
 double rate(std::uint64_t step) { return step == 1 ? 0.0 : 0.01 / static_cast<double>(step); }
 
 AdamWConfig adamw_config(int threads) {
@@ -53,7 +55,7 @@ TEST(AdamW, follows_its_formula_with_clipping_and_decay) {
   std::vector<Parameter*> list{&decayed.parameter, &excluded.parameter};
   AdamWOptimizer optimizer(adamw_config(2));
   Arena arena(optimizer.state_bytes(list), "test");
-  optimizer.allocate(list, arena);
+  optimizer.allocate(list, arena, *queue);
   EXPECT_EQ(arena.used(), arena.size());
   for (Owned<float>* owned : {&decayed, &excluded}) {
     const double decay = owned == &decayed ? 0.1 : 0.0;
@@ -64,7 +66,7 @@ TEST(AdamW, follows_its_formula_with_clipping_and_decay) {
     fresh.parameter.weight_decay = owned->parameter.weight_decay;
     std::vector<Parameter*> one{&fresh.parameter};
     Arena memory(alone.state_bytes(one), "test");
-    alone.allocate(one, memory);
+    alone.allocate(one, memory, *queue);
     for (std::uint64_t step = 1; step <= 5; ++step) {
       fresh.set_gradient(step);
       for (std::size_t i = 0; i < n; ++i) {
@@ -103,7 +105,7 @@ TEST(AdamW, keeps_float_masters_of_bfloat16_values) {
   std::vector<Parameter*> list{&narrow.parameter, &wide.parameter};
   AdamWOptimizer optimizer(adamw_config(1));
   Arena arena(optimizer.state_bytes(list), "test");
-  optimizer.allocate(list, arena);
+  optimizer.allocate(list, arena, *queue);
   for (std::uint64_t step = 1; step <= 20; ++step) {
     narrow.set_gradient(step);
     wide.set_gradient(step);
@@ -118,7 +120,7 @@ TEST(AdamW, names_its_state_after_the_parameters) {
   std::vector<Parameter*> list{&p.parameter};
   AdamWOptimizer optimizer(adamw_config(1));
   Arena arena(optimizer.state_bytes(list), "test");
-  optimizer.allocate(list, arena);
+  optimizer.allocate(list, arena, *queue);
   p.set_gradient(1);
   const float first = p.gradient[0];
   optimizer.update(1, 1);
@@ -141,7 +143,7 @@ TEST(Sgd, follows_its_formula) {
   SgdOptimizer optimizer(config);
   EXPECT_EQ(optimizer.state_bytes(list), 0u);
   Arena arena(0, "test");
-  optimizer.allocate(list, arena);
+  optimizer.allocate(list, arena, *queue);
   p.set_gradient(1);
   narrow.set_gradient(1);
   const std::vector<float> gradient = p.gradient;

@@ -54,7 +54,12 @@ TEST(Arena, OfNothingIsEmpty) {
 }
 
 TEST(Arena, OnADeviceThisBuildDoesNotHaveIsRefused) {
-  EXPECT_THROW(Arena(64, "a test", Device{DeviceKind::cuda, 0}), Error);
+  try {
+    Arena arena(64, "weights", Device{DeviceKind::cuda, 3});
+    ADD_FAILURE() << "allocated";
+  } catch (const DeviceError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no memory for weights on device cuda:3"));
+  }
 }
 
 TEST(Arena, KeepsItsMemoryWhenItMoves) {

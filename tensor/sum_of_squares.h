@@ -1,5 +1,5 @@
 #pragma once
-// The sum of squares of one gradient, in an order that nothing but its length decides.
+// The sum of squares of one range, in an order that nothing but its length decides.
 #include <cstddef>
 #include <span>
 
