@@ -19,8 +19,8 @@
 #include "weft/training/config/load.h"
 #include "weft/training/config/yaml_reader.h"
 #include "weft/training/configured_schedule.h"
+#include "weft/training/given_weights.h"
 #include "weft/training/llama.h"
-#include "weft/training/log_level.h"
 #include "weft/training/trainer.h"
 #include "weft/transport/rendezvous/rank_environment.h"
 
@@ -148,14 +148,14 @@ int train_in_processes(const Schedule& schedule, const std::string& config_text,
 int train(const TrainArguments& arguments, const std::vector<std::string>& command_line) {
   const std::optional<std::string> handed = handed_config();
   const std::string text = handed ? *handed : read_config_file(arguments.config);
-  const LoadedConfig loaded =
-      parse_config(text, arguments.config, arguments.overrides, {arguments.run_dir, arguments.resume});
+  const LoadedConfig loaded = parse_config(text, arguments.config, arguments.overrides,
+                                           resumed_architecture({arguments.run_dir, arguments.resume}));
   const NanotronConfig& config = loaded.config;
   if (arguments.print_config) {
     fmt::print("{}", to_yaml(config));
     return 0;
   }
-  log::start(log_level_of(config), "");
+  log::start(config.logging.log_level, "");
   const bool threads = config.pipeline_parallel.transport == TransportChoice::inproc;
   if (!threads && rank_environment()) return train_as_rank(loaded, arguments);
   const Schedule schedule = configured_schedule(config, loaded.sources);

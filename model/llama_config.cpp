@@ -13,7 +13,7 @@ void need(bool holds, const std::string& what) {
   if (!holds) throw Error(what);
 }
 
-void check_rope(const LlamaConfig& config) {
+void check_rope(const LlamaArchitecture& config) {
   const RopeScaling& scaling = config.rope_scaling;
   need(std::isfinite(config.rope_theta) && config.rope_theta > 0, "rope_theta must be above 0");
   if (scaling.type == RopeType::standard) return;
@@ -38,15 +38,15 @@ void check(const LlamaConfig& config) {
   positive(config.intermediate_size, "intermediate_size");
   positive(config.num_hidden_layers, "num_hidden_layers");
   positive(config.num_attention_heads, "num_attention_heads");
-  positive(config.num_key_value_heads, "num_key_value_heads");
-  positive(config.head_dim, "head_dim");
+  positive(config.key_value_heads(), "num_key_value_heads");
+  positive(config.head_size(), "head_dim");
   positive(config.sequence_length, "sequence_length");
   positive(config.micro_batch_size, "micro_batch_size");
-  need(config.num_attention_heads % config.num_key_value_heads == 0,
+  need(config.num_attention_heads % config.key_value_heads() == 0,
        "num_attention_heads (" + std::to_string(config.num_attention_heads) +
-           ") is not a multiple of num_key_value_heads (" + std::to_string(config.num_key_value_heads) + ")");
-  need(config.head_dim % 2 == 0, "head_dim must be even, not " + std::to_string(config.head_dim));
-  need(config.num_attention_heads * std::uint64_t{config.head_dim} < (1u << 28), "the attention is too wide");
+           ") is not a multiple of num_key_value_heads (" + std::to_string(config.key_value_heads()) + ")");
+  need(config.head_size() % 2 == 0, "head_dim must be even, not " + std::to_string(config.head_size()));
+  need(config.query_columns() < (1u << 28), "the attention is too wide");
   need(std::uint64_t{config.micro_batch_size} * config.sequence_length < (1u << 28),
        "micro_batch_size times sequence_length is too large");
   need(std::isfinite(config.rms_norm_eps) && config.rms_norm_eps >= 0, "rms_norm_eps must not be negative");
@@ -62,16 +62,17 @@ void check(const LlamaConfig& config) {
     }
 }
 
-std::vector<float> rope_frequencies(const LlamaConfig& config) {
+std::vector<float> rope_frequencies(const LlamaArchitecture& config) {
   const RopeScaling& scaling = config.rope_scaling;
-  std::vector<float> frequencies(config.head_dim / 2);
+  std::vector<float> frequencies(config.head_size() / 2);
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(config.head_dim);
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(config.head_size());
     double frequency = static_cast<float>(1 / std::pow(config.rope_theta, static_cast<double>(exponent)));
     if (scaling.type == RopeType::linear) frequency /= scaling.factor;
     if (scaling.type == RopeType::llama3) {
       // Short waves stay, long ones are stretched by the factor, between them it is blended.
-      const double turns = scaling.original_max_position_embeddings * frequency / (2 * std::numbers::pi);
+      const double turns =
+          static_cast<double>(scaling.original_max_position_embeddings) * frequency / (2 * std::numbers::pi);
       if (turns < scaling.low_freq_factor) {
         frequency /= scaling.factor;
       } else if (turns <= scaling.high_freq_factor) {

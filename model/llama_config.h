@@ -2,6 +2,7 @@
 // What a Llama is and how it is trained: the plain numbers.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,23 +18,47 @@ struct RopeScaling {
   double factor = 1;
   double low_freq_factor = 1;  ///< llama3, as the two below
   double high_freq_factor = 4;
-  double original_max_position_embeddings = 8192;
+  std::uint64_t original_max_position_embeddings = 8192;
+  bool operator==(const RopeScaling&) const = default;
 };
 
-/// Architecture (Hugging Face's names), initial weights, and sizes of a run.
-struct LlamaConfig {
+/// The architecture, by the names that Hugging Face and Nanotron share; the defaults are those of the 7B
+/// model.
+struct LlamaArchitecture {
   std::uint32_t vocab_size = 32000;
   std::uint32_t hidden_size = 4096;
   std::uint32_t intermediate_size = 11008;
   std::uint32_t num_hidden_layers = 32;
   std::uint32_t num_attention_heads = 32;
-  std::uint32_t num_key_value_heads = 32;
-  std::uint32_t head_dim = 128;
+  std::optional<std::uint32_t> num_key_value_heads;  ///< none = num_attention_heads
+  std::optional<std::uint32_t> head_dim;             ///< none = hidden_size / num_attention_heads
+  std::uint32_t max_position_embeddings = 2048;      ///< kept for exports; weft's positions have no limit
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
   RopeScaling rope_scaling;
   bool tie_word_embeddings = false;
   bool attention_bias = false;  ///< biases of q_proj, k_proj, v_proj and o_proj
+  bool operator==(const LlamaArchitecture&) const = default;
+
+  [[nodiscard]] std::uint32_t key_value_heads() const noexcept {
+    return num_key_value_heads.value_or(num_attention_heads);
+  }
+  [[nodiscard]] std::uint32_t head_size() const noexcept {
+    return head_dim.value_or(num_attention_heads > 0 ? hidden_size / num_attention_heads : 0);
+  }
+  /// Columns of all queries, and of all keys (as many as of all values).
+  [[nodiscard]] std::uint64_t query_columns() const noexcept {
+    return std::uint64_t{num_attention_heads} * head_size();
+  }
+  [[nodiscard]] std::uint64_t key_columns() const noexcept {
+    return std::uint64_t{key_value_heads()} * head_size();
+  }
+};
+
+/// The architecture, initial weights, and sizes of a run.
+struct LlamaConfig : LlamaArchitecture {
+  LlamaConfig() = default;
+  explicit LlamaConfig(const LlamaArchitecture& architecture) : LlamaArchitecture(architecture) {}
 
   DType dtype = DType::float32;  ///< of parameters, activations and messages: float32 or bfloat16
 
@@ -56,6 +81,6 @@ void check(const LlamaConfig& config);
 
 /// The frequencies of the rotary embedding, head_dim / 2, after scaling (as Hugging Face's
 /// `default`, `linear` and `llama3`).
-[[nodiscard]] std::vector<float> rope_frequencies(const LlamaConfig& config);
+[[nodiscard]] std::vector<float> rope_frequencies(const LlamaArchitecture& config);
 
 }  // namespace weft

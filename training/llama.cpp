@@ -8,26 +8,6 @@
 namespace weft {
 namespace {
 
-RopeScaling rope_scaling(const RopeScalingConfig& config) {
-  RopeScaling scaling;
-  switch (config.rope_type) {
-    case RopeScalingType::none:
-      scaling.type = RopeType::standard;
-      break;
-    case RopeScalingType::linear:
-      scaling.type = RopeType::linear;
-      break;
-    case RopeScalingType::llama3:
-      scaling.type = RopeType::llama3;
-      break;
-  }
-  scaling.factor = config.factor;
-  scaling.low_freq_factor = config.low_freq_factor;
-  scaling.high_freq_factor = config.high_freq_factor;
-  scaling.original_max_position_embeddings = static_cast<double>(config.original_max_position_embeddings);
-  return scaling;
-}
-
 std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
 LearningRate schedule_of(const NanotronConfig& config) {
@@ -36,20 +16,7 @@ LearningRate schedule_of(const NanotronConfig& config) {
 
 }  // namespace
 
-Llama::Llama(const NanotronConfig& config) {
-  const ModelConfig& model = config.model.model_config;
-  config_.vocab_size = u32(config.model.padded_vocab_size());
-  config_.hidden_size = u32(model.hidden_size);
-  config_.intermediate_size = u32(model.intermediate_size);
-  config_.num_hidden_layers = u32(model.num_hidden_layers);
-  config_.num_attention_heads = u32(model.num_attention_heads);
-  config_.num_key_value_heads = u32(model.key_value_heads());
-  config_.head_dim = u32(model.head_size());
-  config_.rms_norm_eps = model.rms_norm_eps;
-  config_.rope_theta = model.rope_theta;
-  config_.rope_scaling = rope_scaling(model.rope_scaling);
-  config_.tie_word_embeddings = model.tie_word_embeddings;
-  config_.attention_bias = model.attention_bias;
+Llama::Llama(const NanotronConfig& config) : config_(config.model.architecture()) {
   config_.dtype = config.model.dtype;
   config_.seed = static_cast<std::uint64_t>(config.general.seed);
   config_.init_std = config.model.init_method.std.value_or(0.02);

@@ -1,18 +1,10 @@
 #pragma once
-// How much arithmetic a model is, by Nanotron's formula.
 #include "weft/training/config/nanotron_config.h"
 
 namespace weft {
 
-/// FLOPs of one layer's forward, per token, with `sequence` tokens attended to (no discount for the causal
-/// mask): 2h nh dh + 4h nkv dh + 4S nh dh + 2 nh dh h + 6h f.
-[[nodiscard]] double layer_flops_per_token(const ModelConfig& model, double sequence);
-
-/// FLOPs of the head's forward, per token: 2 h V.
-[[nodiscard]] double head_flops_per_token(const ModelArgs& model);
-
 /// Model FLOPs of one optimizer step, forward and backward: 3 B S (L layers + head) for B samples of S
-/// tokens.
+/// tokens (llama_flops.h).
 [[nodiscard]] double step_flops(const NanotronConfig& config);
 
 }  // namespace weft

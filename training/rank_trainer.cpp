@@ -16,7 +16,6 @@
 #include "weft/training/config/load.h"
 #include "weft/training/console.h"
 #include "weft/training/given_weights.h"
-#include "weft/training/log_level.h"
 #include "weft/training/resume.h"
 #include "weft/training/start_checks.h"
 #include "weft/training/training_position.h"
@@ -178,7 +177,7 @@ void RankTrainer::open_folder(const Start& start) {
   attempt_ = told.substr(0, told.find('\n'));
   path_ = told.substr(told.find('\n') + 1);
   if (setup_.one_process_per_rank || rank_.rank() == 0)
-    log::start(log_level_of(setup_.config), "", log_file(path_, rank_.rank()).string());
+    log::start(setup_.config.logging.log_level, "", log_file(path_, rank_.rank()).string());
 }
 
 void RankTrainer::load_start(const Start& start) {

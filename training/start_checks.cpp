@@ -10,8 +10,8 @@
 #include "weft/model/weights/hf_config.h"
 #include "weft/training/checkpoint/commit.h"
 #include "weft/training/config/load.h"
+#include "weft/training/config/model_differences.h"
 #include "weft/training/config/yaml_reader.h"
-#include "weft/training/llama.h"
 #include "weft/training/run_folder.h"
 #include "weft/training/training_position.h"
 
@@ -19,65 +19,6 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Difference {
-  std::string key;
-  std::string checkpoint;
-  std::string configuration;
-};
-
-/// Collects values that differ, as text.
-class Comparison {
- public:
-  template <class T>
-  void add(std::string key, const T& checkpoint, const T& configuration) {
-    if (checkpoint != configuration)
-      differences_.push_back(
-          {std::move(key), fmt::format("{}", checkpoint), fmt::format("{}", configuration)});
-  }
-  [[nodiscard]] const std::vector<Difference>& differences() const noexcept { return differences_; }
-
- private:
-  std::vector<Difference> differences_;
-};
-
-std::string_view rope_name(RopeType type) {
-  switch (type) {
-    case RopeType::linear:
-      return "linear";
-    case RopeType::llama3:
-      return "llama3";
-    case RopeType::standard:
-      break;
-  }
-  return "default";
-}
-
-void compare_models(Comparison& all, const LlamaConfig& a, const LlamaConfig& b) {
-  const std::string block = "model.model_config.";
-  all.add(block + "vocab_size", a.vocab_size, b.vocab_size);
-  all.add(block + "hidden_size", a.hidden_size, b.hidden_size);
-  all.add(block + "intermediate_size", a.intermediate_size, b.intermediate_size);
-  all.add(block + "num_hidden_layers", a.num_hidden_layers, b.num_hidden_layers);
-  all.add(block + "num_attention_heads", a.num_attention_heads, b.num_attention_heads);
-  all.add(block + "num_key_value_heads", a.num_key_value_heads, b.num_key_value_heads);
-  all.add(block + "head_dim", a.head_dim, b.head_dim);
-  all.add(block + "rms_norm_eps", a.rms_norm_eps, b.rms_norm_eps);
-  all.add(block + "rope_theta", a.rope_theta, b.rope_theta);
-  all.add(block + "tie_word_embeddings", a.tie_word_embeddings, b.tie_word_embeddings);
-  all.add(block + "attention_bias", a.attention_bias, b.attention_bias);
-  const RopeScaling& x = a.rope_scaling;
-  const RopeScaling& y = b.rope_scaling;
-  const std::string rope = block + "rope_scaling.";
-  all.add(rope + "rope_type", rope_name(x.type), rope_name(y.type));
-  if (x.type != y.type || x.type == RopeType::standard) return;
-  all.add(rope + "factor", x.factor, y.factor);
-  if (x.type != RopeType::llama3) return;
-  all.add(rope + "low_freq_factor", x.low_freq_factor, y.low_freq_factor);
-  all.add(rope + "high_freq_factor", x.high_freq_factor, y.high_freq_factor);
-  all.add(rope + "original_max_position_embeddings", x.original_max_position_embeddings,
-          y.original_max_position_embeddings);
-}
 
 void require_same_samples(const ResumePoint& point, const NanotronConfig& config,
                           const ConfigSources& sources) {
@@ -181,8 +122,7 @@ void require_same_training(const ResumePoint& point, const NanotronConfig& confi
                            const ConfigSources& sources) {
   const TrainingPosition& saved = point.checkpoint.manifest.position;
   const std::string folder = point.checkpoint.folder.string();
-  Comparison all;
-  const LlamaConfig here = Llama(config).config();
+  std::vector<KeyDifference> differences;
   if (!saved.model.empty()) {
     HfConfig there;
     try {
@@ -190,20 +130,23 @@ void require_same_training(const ResumePoint& point, const NanotronConfig& confi
     } catch (const CheckpointError& e) {
       throw ConfigError(e.what());
     }
-    compare_models(all, there.llama, here);
-    if (point.whole && there.dtype) all.add("model.dtype", dtype_name(*there.dtype), dtype_name(here.dtype));
+    differences = model_differences(there.llama, config.model.architecture());
+    if (point.whole && there.dtype && there.dtype != config.model.dtype)
+      differences.push_back({"model.dtype", std::string(dtype_name(*there.dtype)),
+                             std::string(dtype_name(config.model.dtype))});
   }
-  if (point.whole) all.add("optimizer.optimizer_factory.name", saved.optimizer, optimizer_name(config));
-  if (all.differences().empty()) {
+  if (point.whole && saved.optimizer != optimizer_name(config))
+    differences.push_back({"optimizer.optimizer_factory.name", saved.optimizer, optimizer_name(config)});
+  if (differences.empty()) {
     if (point.whole) require_same_samples(point, config, sources);
     return;
   }
-  const Difference& first = all.differences().front();
-  std::string text = fmt::format("is {} in the checkpoint {}, and {} in the configuration", first.checkpoint,
-                                 folder, first.configuration);
-  for (std::size_t i = 1; i < all.differences().size(); ++i) {
-    const Difference& other = all.differences()[i];
-    text += fmt::format("; {} is {} there, and {} here", other.key, other.checkpoint, other.configuration);
+  const KeyDifference& first = differences.front();
+  std::string text = fmt::format("is {} in the checkpoint {}, and {} in the configuration", first.first,
+                                 folder, first.second);
+  for (std::size_t i = 1; i < differences.size(); ++i) {
+    const KeyDifference& other = differences[i];
+    text += fmt::format("; {} is {} there, and {} here", other.key, other.first, other.second);
   }
   const bool model_differs = first.key.starts_with("model.model_config.");
   throw config_error(sources.find(first.key), first.key, text,

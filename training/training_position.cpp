@@ -37,9 +37,7 @@ TrainingPosition training_position(const NanotronConfig& config, const TrainingD
   position.learning_rate = step == 0 ? 0 : learning_rate(config, step);
   position.seed = config.general.seed;
   position.config = to_yaml(config);
-  position.model =
-      to_hf_config(Llama(config).config(),
-                   static_cast<std::uint32_t>(config.model.model_config.max_position_embeddings), model_base);
+  position.model = to_hf_config(Llama(config).config(), config.model.dtype, model_base);
   return position;
 }
 

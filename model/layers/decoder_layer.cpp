@@ -13,11 +13,9 @@ namespace weft {
 namespace {
 
 std::size_t qkv_columns(const LlamaConfig& config) {
-  return std::size_t{config.num_attention_heads + 2 * config.num_key_value_heads} * config.head_dim;
+  return config.query_columns() + 2 * config.key_columns();
 }
-std::size_t attended_columns(const LlamaConfig& config) {
-  return std::size_t{config.num_attention_heads} * config.head_dim;
-}
+std::size_t attended_columns(const LlamaConfig& config) { return config.query_columns(); }
 
 Shape matrix_shape(std::size_t rows, std::size_t columns) {
   return {static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns)};
@@ -50,8 +48,8 @@ DecoderLayer<T>::DecoderLayer(const LlamaConfig& config, std::uint32_t number)
     : hidden_(config.hidden_size),
       intermediate_(config.intermediate_size),
       heads_(config.num_attention_heads),
-      kv_heads_(config.num_key_value_heads),
-      head_dim_(config.head_dim),
+      kv_heads_(config.key_value_heads()),
+      head_dim_(config.head_size()),
       epsilon_(static_cast<float>(config.rms_norm_eps)),
       threads_(config.threads),
       prefix_("model.layers." + std::to_string(number) + "."),

@@ -55,7 +55,7 @@ void TypedLlamaStage<T>::lay_out_state(Carver& carve) {
   if (is_first_) embedding_.lay_out(carve, std::size_t{config_.vocab_size} * config_.hidden_size);
   for (Layer& layer : layers_) layer.lay_out_state(carve);
   if (head_) head_->lay_out_state(carve);
-  const std::size_t angles = std::size_t{config_.sequence_length} * (config_.head_dim / 2);
+  const std::size_t angles = std::size_t{config_.sequence_length} * (config_.head_size() / 2);
   cosine_ = carve.take<float>(angles);
   sine_ = carve.take<float>(angles);
 }

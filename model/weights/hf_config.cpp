@@ -55,7 +55,7 @@ class Reading {
   HfConfig read() {
     require_llama();
     HfConfig result;
-    LlamaConfig& llama = result.llama;
+    LlamaArchitecture& llama = result.llama;
     llama.vocab_size = size("vocab_size", 32000);
     llama.hidden_size = size("hidden_size", 4096);
     llama.intermediate_size = size("intermediate_size", 11008);
@@ -68,7 +68,7 @@ class Reading {
     llama.attention_bias = truth("attention_bias", false);
     read_rope(llama);
     require_neutral();
-    result.max_position_embeddings = size("max_position_embeddings", 2048);
+    llama.max_position_embeddings = size("max_position_embeddings", 2048);
     result.dtype = read_dtype();
     check_sizes(llama);
     return result;
@@ -122,7 +122,7 @@ class Reading {
       fail("model_type", "is missing: this is not a configuration of transformers");
   }
 
-  [[nodiscard]] std::uint32_t read_head_dim(const LlamaConfig& llama) const {
+  [[nodiscard]] std::uint32_t read_head_dim(const LlamaArchitecture& llama) const {
     if (find(tree_, "head_dim")) return size("head_dim", 0);
     if (llama.num_attention_heads == 0 || llama.hidden_size % llama.num_attention_heads != 0)
       fail("num_attention_heads", fmt::format("{} does not divide hidden_size {}, and there is no head_dim",
@@ -135,12 +135,12 @@ class Reading {
     RopeScaling scaling;
   };
 
-  void read_rope(LlamaConfig& llama) const {
+  void read_rope(LlamaArchitecture& llama) const {
     const json* older = find(tree_, "rope_scaling");
     const json* newer = find(tree_, "rope_parameters");
     const Rope first = older ? read_rope_object(*older, "rope_scaling") : Rope{};
     const Rope second = newer ? read_rope_object(*newer, "rope_parameters") : Rope{};
-    if (older && newer && !same(first.scaling, second.scaling))
+    if (older && newer && first.scaling != second.scaling)
       fail("rope_parameters", "says something else than rope_scaling");
     llama.rope_scaling = older ? first.scaling : second.scaling;
     std::optional<double> theta;
@@ -182,9 +182,9 @@ class Reading {
       scaling.high_freq_factor = real(object, path, "high_freq_factor", 4);
     } else if (name == "original_max_position_embeddings" && llama3) {
       const double positions = real(object, path, "original_max_position_embeddings", 8192);
-      if (positions != std::floor(positions) || positions > 0x1p53)
+      if (positions != std::floor(positions) || positions < 0 || positions > 0x1p53)
         fail(path + name, "must be a whole number, is " + value.dump());
-      scaling.original_max_position_embeddings = positions;
+      scaling.original_max_position_embeddings = static_cast<std::uint64_t>(positions);
     } else if (!((name == "factor" || name == "partial_rotary_factor") && value == json(1.0))) {
       fail(path + name, "weft does not know what it means for this rope type");
     }
@@ -198,12 +198,6 @@ class Reading {
     if (scaling.type != RopeType::llama3) return;
     for (const char* name : {"low_freq_factor", "high_freq_factor", "original_max_position_embeddings"})
       require(name);
-  }
-
-  [[nodiscard]] static bool same(const RopeScaling& a, const RopeScaling& b) {
-    return a.type == b.type && a.factor == b.factor && a.low_freq_factor == b.low_freq_factor &&
-           a.high_freq_factor == b.high_freq_factor &&
-           a.original_max_position_embeddings == b.original_max_position_embeddings;
   }
 
   /// Everything else must say what weft does anyway.
@@ -242,8 +236,8 @@ class Reading {
     return std::nullopt;
   }
 
-  void check_sizes(const LlamaConfig& llama) const {
-    LlamaConfig with_a_run = llama;
+  void check_sizes(const LlamaArchitecture& llama) const {
+    LlamaConfig with_a_run(llama);
     with_a_run.sequence_length = 1;
     try {
       check(with_a_run);
@@ -263,9 +257,7 @@ json rope_json(const RopeScaling& scaling) {
           {"factor", scaling.factor},
           {"low_freq_factor", scaling.low_freq_factor},
           {"high_freq_factor", scaling.high_freq_factor},
-          // transformers compares it with max_position_embeddings, a whole number
-          {"original_max_position_embeddings",
-           static_cast<std::uint64_t>(scaling.original_max_position_embeddings)}};
+          {"original_max_position_embeddings", scaling.original_max_position_embeddings}};
 }
 
 }  // namespace
@@ -274,8 +266,7 @@ HfConfig parse_hf_config(std::string_view text, const std::string& file_name) {
   return Reading(text, file_name).read();
 }
 
-std::string to_hf_config(const LlamaConfig& config, std::uint32_t max_position_embeddings,
-                         std::string_view base) {
+std::string to_hf_config(const LlamaArchitecture& config, DType dtype, std::string_view base) {
   json tree = parse_json_object(base, "config.json");
   json rope = rope_json(config.rope_scaling);
   tree["rope_scaling"] = config.rope_scaling.type == RopeType::standard ? json() : rope;
@@ -288,18 +279,18 @@ std::string to_hf_config(const LlamaConfig& config, std::uint32_t max_position_e
                {"intermediate_size", config.intermediate_size},
                {"num_hidden_layers", config.num_hidden_layers},
                {"num_attention_heads", config.num_attention_heads},
-               {"num_key_value_heads", config.num_key_value_heads},
-               {"head_dim", config.head_dim},
+               {"num_key_value_heads", config.key_value_heads()},
+               {"head_dim", config.head_size()},
                {"hidden_act", "silu"},
-               {"max_position_embeddings", max_position_embeddings},
+               {"max_position_embeddings", config.max_position_embeddings},
                {"rms_norm_eps", config.rms_norm_eps},
                {"rope_theta", config.rope_theta},
                {"attention_bias", config.attention_bias},
                {"attention_dropout", 0.0},
                {"mlp_bias", false},
                {"tie_word_embeddings", config.tie_word_embeddings},
-               {"dtype", dtype_name(config.dtype)},
-               {"torch_dtype", dtype_name(config.dtype)}});
+               {"dtype", dtype_name(dtype)},
+               {"torch_dtype", dtype_name(dtype)}});
   return tree.dump(2) + "\n";
 }
 

@@ -10,10 +10,9 @@
 
 namespace weft {
 
-/// What a config.json says. Only the architecture of `llama` is set, the rest keeps its defaults.
+/// What a config.json says.
 struct HfConfig {
-  LlamaConfig llama;
-  std::uint32_t max_position_embeddings = 2048;
+  LlamaArchitecture llama;
   std::optional<DType> dtype;  ///< as declared; the tensors of the files may have another
 };
 
@@ -23,10 +22,10 @@ struct HfConfig {
 /// does not know, two spellings that disagree, sizes that do not fit.
 [[nodiscard]] HfConfig parse_hf_config(std::string_view text, const std::string& file_name);
 
-/// The text of a config.json, in both spellings, for weights of type `config.dtype`. Keys of `base`, another
+/// The text of a config.json, in both spellings, for weights of type `dtype`. Keys of `base`, another
 /// config.json, that say nothing about the architecture are kept. Throws CheckpointError when `base` is no
 /// JSON object.
-[[nodiscard]] std::string to_hf_config(const LlamaConfig& config, std::uint32_t max_position_embeddings,
+[[nodiscard]] std::string to_hf_config(const LlamaArchitecture& config, DType dtype,
                                        std::string_view base = "{}");
 
 }  // namespace weft

@@ -46,11 +46,11 @@ bool is_rotary_buffer(const std::string& name) { return name.ends_with(".rotary_
 
 }  // namespace
 
-std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
+std::vector<LlamaTensor> llama_tensors(const LlamaArchitecture& config) {
   const std::uint64_t hidden = config.hidden_size;
   const std::uint64_t inner = config.intermediate_size;
-  const std::uint64_t queries = std::uint64_t{config.num_attention_heads} * config.head_dim;
-  const std::uint64_t keys = std::uint64_t{config.num_key_value_heads} * config.head_dim;
+  const std::uint64_t queries = config.query_columns();
+  const std::uint64_t keys = config.key_columns();
   std::vector<LlamaTensor> tensors{{std::string(embedding_name), {config.vocab_size, hidden}}};
   for (std::uint32_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const std::string prefix = fmt::format("model.layers.{}.", layer);

@@ -21,7 +21,7 @@ struct LlamaTensor {
 };
 
 /// All tensors of the model, in its order; a tied head is left out.
-[[nodiscard]] std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config);
+[[nodiscard]] std::vector<LlamaTensor> llama_tensors(const LlamaArchitecture& config);
 
 /// Such a folder, open for reading: its configuration is understood and its tensors are exactly the model's.
 /// Tensors are read when they are asked for, so every rank reads its own share.

@@ -35,8 +35,8 @@ struct Golden {
     config.intermediate_size = json["intermediate_size"];
     config.num_hidden_layers = json["num_hidden_layers"];
     config.num_attention_heads = json["num_attention_heads"];
-    config.num_key_value_heads = json["num_key_value_heads"];
-    config.head_dim = json["head_dim"];
+    config.num_key_value_heads = json["num_key_value_heads"].get<std::uint32_t>();
+    config.head_dim = json["head_dim"].get<std::uint32_t>();
     config.rms_norm_eps = json["rms_norm_eps"];
     config.rope_theta = json["rope_parameters"]["rope_theta"];
     config.tie_word_embeddings = json["tie_word_embeddings"];

@@ -20,8 +20,8 @@ namespace {
 
 using testing::HasSubstr;
 
-LlamaConfig small() {
-  LlamaConfig config;
+LlamaArchitecture small() {
+  LlamaArchitecture config;
   config.vocab_size = 11;
   config.hidden_size = 6;
   config.intermediate_size = 5;
@@ -37,7 +37,7 @@ struct Model {
   std::vector<std::vector<float>> values;
   std::vector<StoredTensor> tensors;
 
-  explicit Model(const LlamaConfig& config) {
+  explicit Model(const LlamaArchitecture& config) {
     float next = 0;
     for (const auto& tensor : llama_tensors(config)) add(tensor.name, tensor.shape, next++);
   }
@@ -63,9 +63,9 @@ class HfFolders : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(scratch); }
 
-  void write(const LlamaConfig& config, const Model& model, std::uint64_t shard_bytes = 1 << 20) {
+  void write(const LlamaArchitecture& config, const Model& model, std::uint64_t shard_bytes = 1 << 20) {
     std::filesystem::remove_all(folder);
-    write_hf_folder(folder, to_hf_config(config, 64), model.tensors, shard_bytes);
+    write_hf_folder(folder, to_hf_config(config, DType::float32), model.tensors, shard_bytes);
   }
   [[nodiscard]] std::string problem() const {
     try {
@@ -122,7 +122,7 @@ TEST_F(HfFolders, GiveBackTheSameBytesInAnyNumberOfFiles) {
     for (const std::uint64_t shard_bytes : {1u << 20, 500u, 100u, 1u}) {
       write(config, model, shard_bytes);
       const HfFolder opened(folder);
-      EXPECT_EQ(opened.config_text(), to_hf_config(config, 64));
+      EXPECT_EQ(opened.config_text(), to_hf_config(config, DType::float32));
       ASSERT_EQ(opened.tensors().size(), model.tensors.size());
       for (std::size_t i = 0; i < model.tensors.size(); ++i) {
         EXPECT_EQ(opened.tensors()[i]->name, model.tensors[i].name);
@@ -161,7 +161,7 @@ TEST_F(HfFolders, AreNotWrittenOverAnything) {
   std::ofstream(scratch / "file") << "x";
   EXPECT_THROW(write_hf_folder(scratch / "file", "{}", model.tensors), CheckpointError);
   std::filesystem::create_directory(scratch / "empty");
-  write_hf_folder(scratch / "empty" / "", to_hf_config(small(), 64), model.tensors);
+  write_hf_folder(scratch / "empty" / "", to_hf_config(small(), DType::float32), model.tensors);
   EXPECT_EQ(HfFolder(scratch / "empty").tensors().size(), model.tensors.size());
   auto broken = model.tensors;
   broken[3].name = broken[2].name;

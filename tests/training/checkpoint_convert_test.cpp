@@ -17,7 +17,7 @@ class CheckpointConvert : public CheckpointTest {
  protected:
   /// A Hugging Face folder with tensors of this type and random bits.
   void make_folder(const std::filesystem::path& where, DType dtype, bool tied, std::uint64_t shard_bytes) {
-    LlamaConfig config;
+    LlamaArchitecture config;
     config.vocab_size = 9;
     config.hidden_size = 4;
     config.intermediate_size = 3;
@@ -37,7 +37,7 @@ class CheckpointConvert : public CheckpointTest {
       for (auto& byte : of_this) byte = static_cast<std::byte>(random());
       tensors.push_back({tensor.name, safetensors_type(dtype), dtype, tensor.shape, of_this});
     }
-    const std::string text = to_hf_config(config, 64, R"({"eos_token_id": 2})") + "  \n";
+    const std::string text = to_hf_config(config, DType::float32, R"({"eos_token_id": 2})") + "  \n";
     write_hf_folder(where, text, tensors, shard_bytes);
   }
 

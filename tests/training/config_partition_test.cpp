@@ -106,7 +106,7 @@ TEST(BalancedPartition, SparesTheRankThatHasTheHead) {
   EXPECT_EQ(balanced_partition(65536, one_stage_per_rank(65535), {1, 0})[0], 2) << "in no time";
 }
 
-ModelArgs model(std::int64_t layers, std::int64_t hidden, std::int64_t ffn, std::int64_t vocab) {
+ModelArgs model(std::uint32_t layers, std::uint32_t hidden, std::uint32_t ffn, std::uint32_t vocab) {
   ModelArgs args;
   args.model_config.num_hidden_layers = layers;
   args.model_config.hidden_size = hidden;

@@ -102,7 +102,7 @@ TEST(LearningRate, MayEndInsideTheWarmup) {
 
 TEST(ModelFlops, FollowNanotronsFormula) {
   NanotronConfig config;
-  ModelConfig& model = config.model.model_config;
+  LlamaArchitecture& model = config.model.model_config;
   model.num_hidden_layers = 8;
   model.hidden_size = 512;
   model.intermediate_size = 1408;

@@ -1,6 +1,7 @@
 // How runs go on from checkpoints, and what is refused before anything is made: whole trainings in this
 // process.
 #include "weft/training/resume.h"
+#include "weft/training/given_weights.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -312,13 +313,17 @@ TEST_F(ResumeTest, ARunThatBeganWithGivenWeightsNeedsThemNoMore) {
   fs::remove_all(folder_ / "run" / "checkpoints" / "step-00000004");
   fs::remove_all(folder_ / "hf");
   const ResumeRequest request{path("run"), "auto"};
-  const Run rest = train(parse_config(text, "c.yaml", {}, request).config, in("run", "auto"));
+  const Run rest =
+      train(parse_config(text, "c.yaml", {}, resumed_architecture(request)).config, in("run", "auto"));
   EXPECT_EQ(rest.result.weights_sha256, straight.result.weights_sha256);
-  EXPECT_THROW((void)parse_config(text, "c.yaml", {}, {path("other"), "auto"}), ConfigError);
+  EXPECT_THROW((void)parse_config(text, "c.yaml", {}, resumed_architecture({path("other"), "auto"})),
+               ConfigError);
   // what has come into its place is not read
   fs::create_directories(folder_ / "hf");
   std::ofstream(folder_ / "hf" / "config.json") << "{}";
-  EXPECT_EQ(parse_config(text, "c.yaml", {}, request).config.model.model_config.hidden_size, 16);
+  EXPECT_EQ(
+      parse_config(text, "c.yaml", {}, resumed_architecture(request)).config.model.model_config.hidden_size,
+      16);
 }
 
 TEST_F(ResumeTest, OtherDataIsNoticed) {

@@ -51,7 +51,7 @@ class Checker {
   }
 
   void model() const {
-    const ModelConfig& model = config_.model.model_config;
+    const LlamaArchitecture& model = config_.model.model_config;
     const std::string block = "model.model_config.";
     if (!model.head_dim && model.hidden_size % model.num_attention_heads != 0) {
       fail(block + "num_attention_heads",
@@ -71,23 +71,22 @@ class Checker {
            fmt::format("the head size {} is odd, rotary embedding needs pairs", model.head_size()),
            "an even head size");
     }
-    if (model.num_attention_heads * model.head_size() >= largest_dimension) {
+    if (model.query_columns() >= largest_dimension) {
       fail(block + "num_attention_heads", "the heads together would be 2^28 wide or wider");
     }
     if (config_.model.padded_vocab_size() >= largest_dimension) {
       fail(block + "vocab_size", "the vocabulary would hold 2^28 tokens or more");
     }
-    const RopeScalingConfig& rope = model.rope_scaling;
-    if (rope.rope_type == RopeScalingType::llama3 && rope.high_freq_factor <= rope.low_freq_factor) {
+    const RopeScaling& rope = model.rope_scaling;
+    if (rope.type == RopeType::llama3 && rope.high_freq_factor <= rope.low_freq_factor) {
       fail(block + "rope_scaling.high_freq_factor", "is not above low_freq_factor");
     }
   }
 
   void size() const {
-    const ModelConfig& model = config_.model.model_config;
+    const LlamaArchitecture& model = config_.model.model_config;
     const auto hidden = static_cast<double>(model.hidden_size);
-    const auto heads =
-        static_cast<double>((model.num_attention_heads + model.key_value_heads()) * model.head_size());
+    const auto heads = static_cast<double>(model.query_columns() + model.key_columns());
     const auto wide = static_cast<double>(model.intermediate_size);
     const auto layers = static_cast<double>(model.num_hidden_layers);
     const auto vocabulary = static_cast<double>(config_.model.padded_vocab_size());

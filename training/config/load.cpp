@@ -7,12 +7,12 @@
 #include "weft/training/config/schema.h"
 #include "weft/training/config/yaml_reader.h"
 #include "weft/training/config/yaml_writer.h"
-#include "weft/training/given_weights.h"
 
 namespace weft {
 
 LoadedConfig parse_config(const std::string& text, const std::string& name,
-                          const std::vector<ConfigOverride>& overrides, const ResumeRequest& resume) {
+                          const std::vector<ConfigOverride>& overrides,
+                          const FindArchitecture& architecture) {
   const Source start{name, 1, 1, 0};
   Node tree = parse_yaml(text, start);
   if (tree.kind != Node::Kind::block && !tree.is_null()) {
@@ -29,14 +29,14 @@ LoadedConfig parse_config(const std::string& text, const std::string& name,
   if (loaded.config.model.dtype == DType::bfloat16 && !loaded.config.optimizer.accumulate_grad_in_fp32)
     loaded.notices.push_back(
         "optimizer.accumulate_grad_in_fp32: false is ignored: weft always sums gradients in float32");
-  adopt_given_architecture(loaded.config, loaded.sources, loaded.notices, resume);
+  adopt_given_architecture(loaded.config, loaded.sources, loaded.notices, architecture);
   check_together(loaded.config, loaded.sources);
   return loaded;
 }
 
 LoadedConfig load_config(const std::string& path, const std::vector<ConfigOverride>& overrides,
-                         const ResumeRequest& resume) {
-  return parse_config(read_config_file(path), path, overrides, resume);
+                         const FindArchitecture& architecture) {
+  return parse_config(read_config_file(path), path, overrides, architecture);
 }
 
 std::string to_yaml(const NanotronConfig& config) {

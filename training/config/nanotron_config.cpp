@@ -6,7 +6,13 @@ namespace weft {
 
 std::int64_t ModelArgs::padded_vocab_size() const noexcept {
   const std::int64_t unit = std::max<std::int64_t>(1, make_vocab_size_divisible_by);
-  return (model_config.vocab_size + unit - 1) / unit * unit;
+  return (std::int64_t{model_config.vocab_size} + unit - 1) / unit * unit;
+}
+
+LlamaArchitecture ModelArgs::architecture() const {
+  LlamaArchitecture model = model_config;
+  model.vocab_size = static_cast<std::uint32_t>(padded_vocab_size());
+  return model;
 }
 
 std::string expand_run_name(const std::string& run, const std::string& date, const std::string& job) {

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "weft/base/log.h"
+#include "weft/model/llama_config.h"
 #include "weft/tensor/dtype.h"
 
 namespace weft {
@@ -47,42 +49,6 @@ struct PipelineParallelConfig {
   bool operator==(const PipelineParallelConfig&) const = default;
 };
 
-enum class RopeScalingType : std::uint8_t { none, linear, llama3 };
-
-struct RopeScalingConfig {
-  RopeScalingType rope_type = RopeScalingType::none;
-  double factor = 1.0;
-  double low_freq_factor = 1.0;
-  double high_freq_factor = 4.0;
-  std::int64_t original_max_position_embeddings = 8192;
-  bool operator==(const RopeScalingConfig&) const = default;
-};
-
-/// Nanotron's LlamaConfig; its defaults are those of the 7B model.
-struct ModelConfig {
-  std::int64_t vocab_size = 32000;
-  std::int64_t hidden_size = 4096;
-  std::int64_t intermediate_size = 11008;
-  std::int64_t num_hidden_layers = 32;
-  std::int64_t num_attention_heads = 32;
-  std::optional<std::int64_t> num_key_value_heads;  ///< none = num_attention_heads
-  std::optional<std::int64_t> head_dim;             ///< none = hidden_size / num_attention_heads
-  std::int64_t max_position_embeddings = 2048;      ///< kept for exports; weft's positions have no limit
-  double rms_norm_eps = 1e-6;
-  double rope_theta = 10000.0;
-  RopeScalingConfig rope_scaling;
-  bool attention_bias = false;
-  bool tie_word_embeddings = false;
-  bool operator==(const ModelConfig&) const = default;
-
-  [[nodiscard]] std::int64_t key_value_heads() const noexcept {
-    return num_key_value_heads.value_or(num_attention_heads);
-  }
-  [[nodiscard]] std::int64_t head_size() const noexcept {
-    return head_dim.value_or(num_attention_heads > 0 ? hidden_size / num_attention_heads : 0);
-  }
-};
-
 /// How the spread of a residual layer's output weights is scaled: by 1/sqrt(2 layers), or not.
 enum class InitScaling : std::uint8_t { num_layers, none };
 
@@ -98,11 +64,13 @@ struct ModelArgs {
   DType dtype = DType::bfloat16;
   InitMethodConfig init_method;
   std::int64_t make_vocab_size_divisible_by = 1;
-  ModelConfig model_config;
+  LlamaArchitecture model_config;  ///< Nanotron's LlamaConfig
   bool operator==(const ModelArgs&) const = default;
 
   /// Rows of the embedding: vocab_size rounded up to a multiple of make_vocab_size_divisible_by.
   [[nodiscard]] std::int64_t padded_vocab_size() const noexcept;
+  /// model_config with that many rows: the model that is trained.
+  [[nodiscard]] LlamaArchitecture architecture() const;
 };
 
 struct TokenizerConfig {
@@ -207,10 +175,8 @@ struct OptimizerConfig {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
-enum class LogLevel : std::uint8_t { debug, info, warning, error };
-
 struct LoggingConfig {
-  LogLevel log_level = LogLevel::info;
+  log::Level log_level = log::Level::info;
   std::int64_t iteration_step_info_interval = 1;  ///< a console line when (step - 1) is a multiple of it
   bool operator==(const LoggingConfig&) const = default;
 };

@@ -7,7 +7,7 @@
 #include <queue>
 #include <utility>
 
-#include "weft/training/model_flops.h"
+#include "weft/model/llama_flops.h"
 
 namespace weft {
 namespace {
@@ -40,14 +40,14 @@ void fill(std::vector<Bin>& bins, std::int64_t layers, const PartitionCost& unit
 
 PartitionCost flops_cost(const NanotronConfig& config) {
   const auto sequence = static_cast<double>(config.tokens.sequence_length);
-  return {layer_flops_per_token(config.model.model_config, sequence), head_flops_per_token(config.model)};
+  const LlamaArchitecture model = config.model.architecture();
+  return {layer_flops_per_token(model, sequence), head_flops_per_token(model)};
 }
 
 PartitionCost nanotron_cost(const ModelArgs& model) {
-  const ModelConfig& c = model.model_config;
+  const LlamaArchitecture& c = model.model_config;
   const auto hidden = static_cast<double>(c.hidden_size);
-  const double attention =
-      4.0 * static_cast<double>(c.num_attention_heads) * static_cast<double>(c.head_size()) * hidden;
+  const double attention = 4.0 * static_cast<double>(c.query_columns()) * hidden;
   return {attention + 3.0 * static_cast<double>(c.intermediate_size) * hidden,
           static_cast<double>(model.padded_vocab_size()) * hidden};
 }

@@ -15,7 +15,7 @@ struct PartitionCost {
   double head = 0;
 };
 
-/// Model FLOPs per token, forward (the terms of step_flops).
+/// Model FLOPs per token, forward (llama_flops.h).
 [[nodiscard]] PartitionCost flops_cost(const NanotronConfig& config);
 /// Nanotron's estimate: 4 heads d_head hidden + 3 ffn hidden a layer, vocabulary x hidden for the head.
 [[nodiscard]] PartitionCost nanotron_cost(const ModelArgs& model);

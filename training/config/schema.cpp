@@ -139,11 +139,11 @@ Table optimizer(OptimizerConfig& c) {
 
 Table logging(LoggingConfig& c) {
   return {
-      {"log_level", choice(c.log_level, {{"debug", LogLevel::debug},
-                                         {"info", LogLevel::info},
-                                         {"warning", LogLevel::warning},
-                                         {"error", LogLevel::error},
-                                         {"critical", LogLevel::error}})},
+      {"log_level", choice(c.log_level, {{"debug", log::Level::debug},
+                                         {"info", log::Level::info},
+                                         {"warning", log::Level::warning},
+                                         {"error", log::Level::error},
+                                         {"critical", log::Level::error}})},
       {"log_level_replica", without_effect(Kind::text)},
       {"iteration_step_info_interval", integer(c.iteration_step_info_interval, {1, most_steps})},
   };

@@ -9,11 +9,11 @@ constexpr std::int64_t most_layers = 1 << 15;
 constexpr std::int64_t most_tokens = 1 << 30;
 constexpr NumberRange above_zero{.least = 0, .with_least = false};
 
-Table rope_scaling(RopeScalingConfig& c) {
+Table rope_scaling(RopeScaling& c) {
   const auto type = [&c] {
-    return choice(c.rope_type, {{"default", RopeScalingType::none},
-                                {"linear", RopeScalingType::linear},
-                                {"llama3", RopeScalingType::llama3}});
+    return choice(
+        c.type,
+        {{"default", RopeType::standard}, {"linear", RopeType::linear}, {"llama3", RopeType::llama3}});
   };
   return {
       {"type", {type().read, nullptr}},  // the older spelling
@@ -25,7 +25,7 @@ Table rope_scaling(RopeScalingConfig& c) {
   };
 }
 
-Table model_config(ModelConfig& c) {
+Table model_config(LlamaArchitecture& c) {
   return {
       {"moe_config", not_supported("mixture of experts")},
       {"sliding_window_size", not_supported("sliding window attention")},

@@ -146,17 +146,15 @@ void require_list(const Node& node, const std::string& path) {
   if (node.kind != Node::Kind::list) wrong_type(node, path, "a list");
 }
 
-Value integer(std::int64_t& target, IntegerRange range) {
-  return {[&target, range](const Node& node, const std::string& path, Reading&) {
-            target = read_integer(node, path, range);
+Value integer_value(std::function<void(std::int64_t)> set, std::function<std::optional<std::int64_t>()> get,
+                    IntegerRange range) {
+  return {[set = std::move(set), range](const Node& node, const std::string& path, Reading&) {
+            set(read_integer(node, path, range));
           },
-          [&target] { return write_integer(target); }};
-}
-
-Value optional_integer(std::optional<std::int64_t>& target, IntegerRange range) {
-  return optional_value(
-      target, [range](const Node& node, const std::string& path) { return read_integer(node, path, range); },
-      write_integer);
+          [get = std::move(get)] {
+            const std::optional<std::int64_t> value = get();
+            return value ? write_integer(*value) : Node::scalar("");
+          }};
 }
 
 Value integer_or_auto(std::optional<std::int64_t>& target, IntegerRange range) {

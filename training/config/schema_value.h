@@ -51,8 +51,22 @@ struct NumberRange {
   bool with_most = true;
 };
 
-Value integer(std::int64_t& target, IntegerRange range);
-Value optional_integer(std::optional<std::int64_t>& target, IntegerRange range);
+/// `set` gets a number of the range.
+Value integer_value(std::function<void(std::int64_t)> set, std::function<std::optional<std::int64_t>()> get,
+                    IntegerRange range);
+
+/// The range must fit the type.
+template <class Number>
+Value integer(Number& target, IntegerRange range) {
+  return integer_value([&target](std::int64_t value) { target = static_cast<Number>(value); },
+                       [&target] { return std::optional(static_cast<std::int64_t>(target)); }, range);
+}
+template <class Number>
+Value optional_integer(std::optional<Number>& target, IntegerRange range) {
+  return integer_value(
+      [&target](std::int64_t value) { target = static_cast<Number>(value); },
+      [&target] { return target ? std::optional(static_cast<std::int64_t>(*target)) : std::nullopt; }, range);
+}
 /// `auto` stands for none.
 Value integer_or_auto(std::optional<std::int64_t>& target, IntegerRange range);
 Value number(double& target, NumberRange range);
