@@ -54,6 +54,12 @@ class DeviceError : public Error {
   using Error::Error;
 };
 
+/// A tokenizer file that cannot be read, or asks for what weft does not compute.
+class TokenizerError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A loss, norm or tensor that is not finite; names step, micro-batch and tensor.
 class NonFiniteError : public Error {
  public:
