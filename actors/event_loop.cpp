@@ -16,8 +16,10 @@ void relax() noexcept { __builtin_ia32_pause(); }
 
 bool EventLoop::turn() {
   bool busy = false;
+  throw_failure();
   while (!ready_.empty()) {
     ready_.run_one();
+    throw_failure();
     busy = true;
   }
   if (tick_) tick_(tick_owner_);

@@ -2,6 +2,7 @@
 // The loop of one rank: runs ready coroutines, progresses the transport, and sleeps when there is nothing to
 // do.
 #include <atomic>
+#include <exception>
 #include <functional>
 
 #include "weft/actors/ready_queue.h"
@@ -62,14 +63,28 @@ class EventLoop {
     tick_owner_ = owner;
   }
 
-  /// For long ops: progresses transfers without resuming anybody.
-  void poll() {
+  /// For long ops: progresses transfers without resuming anybody. Never throws, since ops call it from
+  /// anywhere: the turn that runs the op throws instead.
+  void poll() noexcept {
     if (tick_) tick_(tick_owner_);
-    transport_.progress();
+    if (failure_) return;
+    try {
+      transport_.progress();
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
+  /// On the rank's thread, where nothing may be thrown: the current or next turn throws `error`. The first
+  /// call counts.
+  void fail(std::exception_ptr error) noexcept {
+    if (!failure_) failure_ = std::move(error);
   }
 
  private:
   void idle();
+  void throw_failure() {
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
 
   Transport& transport_;
   Nanoseconds spin_;
@@ -80,6 +95,7 @@ class EventLoop {
   Nanoseconds deadline_ = 0;
   std::atomic<bool> interrupted_{false};
   std::function<void()> handler_;
+  std::exception_ptr failure_;
   void (*tick_)(void*) = nullptr;
   void* tick_owner_ = nullptr;
 };

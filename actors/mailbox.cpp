@@ -78,15 +78,17 @@ Mailbox::Mailbox(std::uint32_t rank, std::span<const EdgePlan> edges, std::uint3
   outgoing_.resize(send_blocks);
   for (std::size_t i = send_blocks; i > 0; --i) free_tokens_.push_back(static_cast<std::uint32_t>(i));
   parts_.reserve(64);
+  attachment_ = transport.attach(*this);
 }
 
-void Mailbox::stop_credits() noexcept {
+void Mailbox::leave() noexcept {
+  attachment_.end();
   for (auto& edge : edges_)
     for (auto& pool : edge->receive) pool->on_release(nullptr, nullptr, 0);
 }
 
 Mailbox::~Mailbox() {
-  stop_credits();
+  leave();
   for (auto* list : {&activations_, &gradients_})
     for (Incoming& message : *list)
       for (Tensor& tensor : message.tensors) tensor.release();
@@ -239,8 +241,10 @@ void Mailbox::return_credit(void* owner, std::uint32_t edge_and_tensor) {
   header.tensor = static_cast<std::uint8_t>(edge_and_tensor % TensorList::capacity);
   try {
     self.transport_.send(edge.plan.source_rank, header, {}, forgotten);
-  } catch (const Error&) {
-    // The peer is gone: the next progress() says so, and a credit for it is of no use.
+  } catch (const PeerFailure&) {
+    // The next progress() says so, and a credit for that rank is of no use.
+  } catch (...) {
+    self.loop_.fail(std::current_exception());
   }
 }
 

@@ -36,7 +36,7 @@ class Mailbox final : public MessageSink {
   static constexpr std::uint32_t send_buffers = 2;
 
   /// `edges`: those that begin or end at this rank. `arena` has arena_bytes(...) free. `state` learns of
-  /// arrivals.
+  /// arrivals. Attaches itself to the transport.
   Mailbox(std::uint32_t rank, std::span<const EdgePlan> edges, std::uint32_t microbatches, Arena& arena,
           EventLoop& loop, Transport& transport, RankState& state);
   ~Mailbox() override;
@@ -92,8 +92,8 @@ class Mailbox final : public MessageSink {
   [[nodiscard]] EventLoop& loop() noexcept { return loop_; }
   /// From now on arrivals from other ranks are appended to `events` (null: no longer).
   void trace(std::vector<TraceEvent>* events) noexcept { events_ = events; }
-  /// From now on released buffers return no credits: the rank ends.
-  void stop_credits() noexcept;
+  /// The rank ends: the transport is left, and released buffers return no credits.
+  void leave() noexcept;
 
   Payload accept(std::uint32_t from, const MessageHeader& header) override;
   void delivered(std::uint32_t from, const MessageHeader& header, Payload payload) override;
@@ -153,6 +153,7 @@ class Mailbox final : public MessageSink {
   std::uint32_t direct_sends_ = 0;
   std::uint64_t sent_bytes_ = 0;
   std::vector<TraceEvent>* events_ = nullptr;
+  Attachment attachment_;
 };
 
 }  // namespace weft

@@ -89,7 +89,6 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
   optimizer_->allocate(parameters_, arena_, *queue_);
   mailbox_ = std::make_unique<Mailbox>(rank, edges_of(plan, mesh_, rank), plan.schedule.microbatches, arena_,
                                        loop_, transport, view_);
-  transport.attach(*mailbox_);
   std::unique_ptr<Policy> policy;
   if (options_.policy) {
     policy = options_.policy(plan.schedule, pipeline_rank());
@@ -123,7 +122,7 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
   }
 }
 
-Rank::~Rank() { mailbox_->stop_credits(); }
+Rank::~Rank() { mailbox_->leave(); }
 
 Parameter& Rank::parameter(std::uint16_t stage, std::uint32_t index) {
   const auto stages = view_.stages();

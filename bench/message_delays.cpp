@@ -81,7 +81,7 @@ class DelayedTransport final : public Transport {
   std::uint32_t rank() const noexcept override { return inner_.rank(); }
   std::uint32_t world_size() const noexcept override { return inner_.world_size(); }
   Capabilities capabilities() const override { return inner_.capabilities(); }
-  void attach(MessageSink& sink) override { inner_.attach(sink); }
+  Attachment attach(MessageSink& sink) override { return inner_.attach(sink); }
   void send(std::uint32_t to, const MessageHeader& header, ConstPayload payload, SendToken token) override {
     const bool delayed =
         mean_ > 0 && (header.kind == MessageKind::activation || header.kind == MessageKind::gradient);
@@ -110,6 +110,9 @@ class DelayedTransport final : public Transport {
   }
   void wake() noexcept override { inner_.wake(); }
   void close(Nanoseconds deadline) override { inner_.close(deadline); }
+
+ protected:
+  bool let_go() noexcept override { return true; }  // the inner one has the sink
 
  private:
   struct Held {

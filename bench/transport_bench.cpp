@@ -17,6 +17,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,7 @@ double between_two(Body body) {
     pin(rank);
     const auto transport = make_ucx_transport(rank, 2, exchange);
     Counter counter(64 * mib);
-    transport->attach(counter);
+    const Attachment attached = transport->attach(counter);
     const double value = body(rank, *transport, counter);
     if (rank == 0 && write(pipes[1], &value, sizeof(value)) != sizeof(value)) throw Error("no answer");
     transport->close(now_ns() + 10'000 * ms);
@@ -191,8 +192,8 @@ struct Perftest {
   double bandwidth = 0;  // GB/s
 };
 
-/// One run of ucx_perftest with weft's settings; zeros when it is not there or fails.
-Perftest perftest(const std::string& kind, std::size_t bytes, int count) {
+/// One run of ucx_perftest with weft's settings; none when it is not there or fails.
+std::optional<Perftest> perftest(const std::string& kind, std::size_t bytes, int count) {
   const std::string settings =
       "UCX_MM_ERROR_HANDLING=y UCX_MM_SEG_SIZE=32k UCX_MM_FIFO_SIZE=256 UCX_WARN_UNUSED_ENV_VARS=n "
       "UCX_NET_DEVICES=lo";
@@ -202,15 +203,21 @@ Perftest perftest(const std::string& kind, std::size_t bytes, int count) {
       "127.0.0.1 -p {1} -c 1 -t {2} -s {3} -H 64 -e -n {4} -w {5} -f -v 2>/dev/null | tail -1; wait",
       settings, port, kind, bytes, count, count / 10);
   std::FILE* output = popen(command.c_str(), "r");
-  if (output == nullptr) return {};
+  if (output == nullptr) return std::nullopt;
   std::array<char, 512> line{};
   const bool got = std::fgets(line.data(), static_cast<int>(line.size()), output) != nullptr;
   pclose(output);
   double values[6] = {};
   if (!got || std::sscanf(line.data(), "%lf,%lf,%lf,%lf,%lf,%lf", &values[0], &values[1], &values[2],
                           &values[3], &values[4], &values[5]) < 6)
-    return {};
-  return {values[1], values[5] * static_cast<double>(mib) / 1e9};
+    return std::nullopt;
+  return Perftest{values[1], values[5] * static_cast<double>(mib) / 1e9};
+}
+
+/// Why there is nothing to compare with.
+const char* no_perftest() {
+  static const bool installed = std::system("command -v ucx_perftest >/dev/null 2>&1") == 0;
+  return installed ? "ucx_perftest gave no answer" : "ucx_perftest is not installed (package ucx-utils)";
 }
 
 void show_latency(int rounds) {
@@ -219,7 +226,11 @@ void show_latency(int rounds) {
     std::vector<double> other;
     for (int round = 0; round < rounds; ++round) {
       own.push_back(latency(bytes));
-      other.push_back(perftest("ucp_am_lat", bytes, 20'000).latency_us);
+      if (const auto result = perftest("ucp_am_lat", bytes, 20'000)) other.push_back(result->latency_us);
+    }
+    if (other.empty()) {
+      fmt::print("{:>9} bytes: weft {:>6.2f} us; {}\n", bytes, median(own), no_perftest());
+      continue;
     }
     fmt::print("{:>9} bytes: weft {:>6.2f} us, ucx_perftest {:>6.2f} us, {:+.2f} us\n", bytes, median(own),
                median(other), median(own) - median(other));
@@ -232,10 +243,15 @@ void show_bandwidth(int rounds) {
     double other = 0;
     for (int round = 0; round < rounds; ++round) {
       own = std::max(own, bandwidth(bytes));
-      other = std::max(other, perftest("ucp_am_bw", bytes, static_cast<int>(300 * mib / bytes)).bandwidth);
+      if (const auto result = perftest("ucp_am_bw", bytes, static_cast<int>(300 * mib / bytes)))
+        other = std::max(other, result->bandwidth);
+    }
+    if (other == 0) {
+      fmt::print("{:>9} bytes: weft {:>6.2f} GB/s; {}\n", bytes, own, no_perftest());
+      continue;
     }
     fmt::print("{:>9} bytes: weft {:>6.2f} GB/s, ucx_perftest {:>6.2f} GB/s, {:.0f} %\n", bytes, own, other,
-               other > 0 ? 100 * own / other : 0.0);
+               100 * own / other);
   }
 }
 

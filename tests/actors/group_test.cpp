@@ -36,9 +36,7 @@ struct Member {
         view(0, 1, std::vector<std::uint16_t>{0}, 1, 1),
         mailbox(number, {}, 1, arena, loop, *transport, view),
         pipeline(GroupNumber::pipeline, mesh.pipeline_of(number), number, mailbox),
-        replicas(GroupNumber::replicas, mesh.replicas_of(number), number, mailbox) {
-    transport->attach(mailbox);
-  }
+        replicas(GroupNumber::replicas, mesh.replicas_of(number), number, mailbox) {}
 
   std::uint32_t rank;
   std::unique_ptr<Transport> transport;

@@ -65,7 +65,7 @@ Conversation::Conversation(Transport& transport, std::vector<std::size_t> sizes)
   for (std::uint32_t number = 0; number < sizes_.size(); ++number) {
     fill_payload(outgoing_.emplace_back(sizes_[number]), transport.rank(), number);
   }
-  transport_.attach(*this);
+  attachment_ = transport_.attach(*this);
 }
 
 void Conversation::start() {

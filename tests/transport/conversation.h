@@ -47,6 +47,7 @@ class Conversation final : public MessageSink {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::byte>> landing_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> order_;
   std::size_t received_ = 0;
+  Attachment attachment_;
 };
 
 /// A header for `bytes` bytes of payload with number `number`.

@@ -45,8 +45,8 @@ class QuietSink final : public MessageSink {
 class TwoRanks : public testing::Test {
  protected:
   TwoRanks() : ranks(make_inproc_transports(2)) {
-    ranks[0]->attach(sinks[0]);
-    ranks[1]->attach(sinks[1]);
+    attached[0] = ranks[0]->attach(sinks[0]);
+    attached[1] = ranks[1]->attach(sinks[1]);
   }
   void send(std::uint32_t from, std::uint32_t number = 0) {
     ranks[from]->send(1 - from, test::numbered(number, payload.size()), {payload.data(), {}}, number);
@@ -56,9 +56,10 @@ class TwoRanks : public testing::Test {
     return poll(&descriptor, 1, 0) == 1;
   }
 
-  QuietSink sinks[2];  // outlive the transports
+  QuietSink sinks[2];
   std::vector<std::byte> payload = std::vector<std::byte>(1000);
   std::vector<std::unique_ptr<Transport>> ranks;
+  Attachment attached[2];
 };
 
 TEST_F(TwoRanks, MoreMessagesThanTheRingHoldsAllArriveInOrder) {
@@ -142,7 +143,7 @@ TEST_F(TwoRanks, ARankThatEndsWithoutCloseHasFailed) {
   EXPECT_EQ(sinks[0].sent_count, 1u) << "the payload is free again";
   ranks[0]->progress();
   EXPECT_EQ(sinks[0].failed.size(), 1u) << "told once";
-  EXPECT_THROW(send(0), TransportError);
+  EXPECT_THROW(send(0), PeerFailure);
 }
 
 TEST_F(TwoRanks, WhatAFailedRankHadSentIsNotReadAnyMore) {
@@ -206,10 +207,57 @@ TEST_F(TwoRanks, MemoryOfADeviceIsRefusedOnBothSides) {
   EXPECT_EQ(sinks[1].received, 0u);
 }
 
+TEST_F(TwoRanks, WithoutASinkNothingIsSentOrReceived) {
+  attached[0].end();
+  EXPECT_THROW(send(0), TransportError);
+  EXPECT_THROW(ranks[0]->progress(), TransportError);
+}
+
+TEST_F(TwoRanks, HaveOneSinkAtATime) {
+  QuietSink other;
+  EXPECT_THROW(static_cast<void>(ranks[0]->attach(other)), TransportError);
+  send(0);
+  ranks[1]->progress();
+  attached[0].end();
+  attached[0] = ranks[0]->attach(other);
+  send(1);
+  ranks[0]->progress();
+  EXPECT_EQ(other.received, 1u);
+}
+
+TEST_F(TwoRanks, ASinkThatGoesTakesItsPayloadsAlong) {
+  for (std::uint32_t i = 0; i < 100; ++i) send(0, i);  // more than the ring holds
+  attached[0].end();
+  payload = {};
+  EXPECT_FALSE(ranks[1]->progress());
+  EXPECT_EQ(sinks[1].received, 0u);
+  EXPECT_TRUE(ranks[1]->arm()) << "what was withdrawn keeps nobody awake";
+  EXPECT_THROW(static_cast<void>(ranks[0]->attach(sinks[0])), TransportError);
+  EXPECT_TRUE(sinks[1].failed.empty()) << "the rank may still tell why";
+  ranks[0].reset();
+  ranks[1]->progress();
+  EXPECT_EQ(sinks[1].failed.size(), 1u);
+}
+
+TEST_F(TwoRanks, MessagesWithoutPayloadOutliveTheirSink) {
+  ranks[0]->send(1, test::numbered(0, 0), {}, 0);
+  attached[0].end();
+  ranks[1]->progress();
+  EXPECT_EQ(sinks[1].received, 1u);
+  attached[0] = ranks[0]->attach(sinks[0]);
+}
+
+TEST_F(TwoRanks, ATransportMayGoBeforeItsSink) {
+  send(0);
+  ranks.clear();
+  attached[0].end();
+  attached[1] = {};
+}
+
 TEST(InprocTransport, AloneHasNothingToDoAndCloses) {
   auto ranks = make_inproc_transports(1);
   QuietSink sink;
-  ranks[0]->attach(sink);
+  const Attachment attached = ranks[0]->attach(sink);
   EXPECT_FALSE(ranks[0]->progress());
   ranks[0]->close(now_ns() + 30 * second);
   EXPECT_EQ(ranks[0]->world_size(), 1u);
@@ -224,14 +272,14 @@ TEST(InprocTransport, LeavingWhileOthersReadIsSafe) {
       threads.emplace_back([own = std::move(ranks[rank]), rank, round]() mutable {
         QuietSink sink;
         std::vector<std::byte> payload(20'000);
-        own->attach(sink);
+        const Attachment attached = own->attach(sink);
         const int turns = rank == 0 ? 5 + round : 1000;
         for (int turn = 0; turn < turns && sink.failed.empty(); ++turn) {
           for (std::uint32_t peer = 0; peer < 3; ++peer)
             if (peer != rank) own->send(peer, test::numbered(0, payload.size()), {payload.data(), {}}, 0);
           for (int i = 0; i < 4; ++i) own->progress();
         }
-        own.reset();  // before the payload
+        // The sink leaves first, then the payload goes, and the transport last.
       });
     for (std::thread& thread : threads) thread.join();
   }

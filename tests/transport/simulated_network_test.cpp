@@ -86,7 +86,7 @@ class SimulatedPair : public testing::Test {
   SimulatedPair() {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       ranks[rank] = network.transport(rank);
-      ranks[rank]->attach(sinks[rank]);
+      attached[rank] = ranks[rank]->attach(sinks[rank]);
     }
   }
   void send(std::uint32_t count) {
@@ -104,6 +104,7 @@ class SimulatedPair : public testing::Test {
   Sink sinks[2];
   std::vector<std::byte> payload = std::vector<std::byte>(100);
   std::unique_ptr<Transport> ranks[2];
+  Attachment attached[2];
 };
 
 TEST_F(SimulatedPair, StandStillOnceNothingIsUnderWay) {
@@ -152,7 +153,7 @@ TEST_F(SimulatedPair, HearOfADeathOnceAndGetTheirPayloadsBack) {
   EXPECT_EQ(sinks[0].sent_tokens.size(), 10u);
   EXPECT_TRUE(sinks[1].got.empty());
   EXPECT_TRUE(sinks[1].failed.empty());
-  EXPECT_THROW(send(1), TransportError);
+  EXPECT_THROW(send(1), PeerFailure);
 }
 
 TEST_F(SimulatedPair, GetNothingFromTheDead) {
@@ -196,6 +197,19 @@ TEST_F(SimulatedPair, GoOnAfterTheirSinkHasThrown) {
   EXPECT_EQ(thrown, 3);
   EXPECT_TRUE(sinks[1].got.empty());
   EXPECT_EQ(sinks[0].sent_tokens.size(), 3u);
+}
+
+TEST_F(SimulatedPair, LetGoOfTheMemoryOfASinkThatGoes) {
+  send(10);
+  attached[0].end();
+  payload = {};
+  const auto progress = [&] { return ranks[1]->progress(); };
+  do {
+    progress();
+  } while (network.step());
+  EXPECT_EQ(sinks[1].got.size(), 10u) << "what was sent still arrives";
+  EXPECT_THROW(send(1), TransportError);
+  EXPECT_THROW(ranks[0]->progress(), TransportError);
 }
 
 TEST_F(SimulatedPair, RefuseMemoryOfADevice) {

@@ -34,6 +34,7 @@ class CountingSink final : public MessageSink {
  public:
   Payload accept(std::uint32_t, const MessageHeader& header) override {
     if (refuse) throw TransportError("not in the plan");
+    ++accepted;
     if (buffer.size() < header.payload_bytes) buffer.resize(header.payload_bytes);
     return {buffer.data(), {}};
   }
@@ -42,6 +43,7 @@ class CountingSink final : public MessageSink {
   void peer_failed(std::uint32_t peer, const std::string&) override { failed.push_back(peer); }
 
   std::vector<std::byte> buffer;
+  std::uint64_t accepted = 0;
   std::uint64_t received = 0;
   std::uint64_t sent_count = 0;
   std::vector<std::uint32_t> failed;
@@ -71,7 +73,7 @@ TEST_P(UcxOver, AKilledRankIsFoundByAllOthersOnceEach) {
     choose();
     CountingSink sink;
     const auto transport = make_ucx_transport(rank, 3, exchange);
-    transport->attach(sink);
+    const Attachment attached = transport->attach(sink);
     if (rank == 1) raise(SIGKILL);
     test::drive(*transport, "the news of a death", [&] { return !sink.failed.empty(); });
     require(sink.failed == std::vector<std::uint32_t>{1}, "another rank was reported");
@@ -81,8 +83,8 @@ TEST_P(UcxOver, AKilledRankIsFoundByAllOthersOnceEach) {
     bool refused = false;
     try {
       transport->send(1, test::numbered(0, 1), {&payload, {}}, 0);
-    } catch (const TransportError&) {
-      refused = true;
+    } catch (const PeerFailure& failure) {
+      refused = failure.rank() == 1;
     }
     require(refused, "a message to a dead rank was taken");
     transport->close(now_ns() + 30 * second);  // the two that live still part in peace
@@ -99,7 +101,7 @@ TEST_P(UcxOver, PayloadsForAKilledRankAreGivenBack) {
     CountingSink sink;
     std::vector<std::byte> payload(20'000'000);
     const auto transport = make_ucx_transport(rank, 2, exchange);
-    transport->attach(sink);
+    const Attachment attached = transport->attach(sink);
     if (rank == 1) {
       exchange({});
       raise(SIGKILL);
@@ -119,7 +121,7 @@ TEST_P(UcxOver, ARankThatLeavesWithoutGoodbyeHasFailed) {
                                         choose();
                                         CountingSink sink;
                                         auto transport = make_ucx_transport(rank, 2, exchange);
-                                        transport->attach(sink);
+                                        const Attachment attached = transport->attach(sink);
                                         if (rank == 1) {
                                           transport.reset();
                                           return;
@@ -138,7 +140,7 @@ TEST_P(UcxOver, SendsLeaveWhileTheReceiverIsBusyWithOtherThings) {
                   CountingSink sink;
                   const std::vector<std::byte> payload(50'000);
                   const auto transport = make_ucx_transport(rank, 2, exchange);
-                  transport->attach(sink);
+                  const Attachment attached = transport->attach(sink);
                   if (rank == 0) {
                     for (SendToken token = 0; token < 4; ++token)
                       transport->send(1, test::numbered(0, payload.size()), {payload.data(), {}}, token);
@@ -159,7 +161,7 @@ TEST_P(UcxOver, NothingIsAllocatedOnceWarm) {
                   CountingSink sink;
                   const std::vector<std::byte> payload(200'000);
                   const auto transport = make_ucx_transport(rank, 2, exchange);
-                  transport->attach(sink);
+                  const Attachment attached = transport->attach(sink);
                   std::uint64_t warm = 0;
                   for (std::uint64_t round = 1; round <= 20; ++round) {
                     if (round == 10) warm = test::allocations_of_this_thread();
@@ -181,7 +183,7 @@ TEST_P(UcxOver, CloseWaitsForThoseWhoAreBehindAndLosesNothing) {
                   CountingSink sink;
                   const std::vector<std::byte> payload(1'000'000);
                   const auto transport = make_ucx_transport(rank, 3, exchange);
-                  transport->attach(sink);
+                  const Attachment attached = transport->attach(sink);
                   // Rank 2 receives nothing before the others are inside of close().
                   if (rank == 2) {
                     exchange({});
@@ -206,7 +208,7 @@ TEST_P(UcxOver, CloseGivesUpAtItsDeadlineWhenAPeerStandsStill) {
                   CountingSink sink;
                   const std::vector<std::byte> payload(30'000'000);
                   auto transport = make_ucx_transport(rank, 2, exchange);
-                  transport->attach(sink);
+                  const Attachment attached = transport->attach(sink);
                   if (rank == 1) {
                     exchange({});  // and nothing else, until rank 0 is through
                     return;
@@ -219,13 +221,58 @@ TEST_P(UcxOver, CloseGivesUpAtItsDeadlineWhenAPeerStandsStill) {
             "");
 }
 
+// The address sanitizer watches what is read and written after the sink and its payloads have gone.
+TEST_P(UcxOver, ASinkThatGoesTakesItsMemoryAlong) {
+  for (const PayloadPath path : {PayloadPath::chunks, PayloadPath::whole})
+    EXPECT_EQ(first_error(run_processes(
+                  2,
+                  [path](std::uint32_t rank, const ByteExchange& exchange) {
+                    choose();
+                    UcxOptions options;
+                    options.payloads = path;
+                    auto transport = make_ucx_transport(rank, 2, exchange, options);
+                    if (rank == 0) {
+                      {
+                        CountingSink sink;
+                        const std::vector<std::byte> payload(30'000'000);
+                        const Attachment attached = transport->attach(sink);
+                        for (SendToken token = 0; token < 20; ++token)
+                          transport->send(1, test::numbered(0, payload.size()), {payload.data(), {}}, token);
+                        exchange({});
+                        for (int i = 0; i < 100; ++i) transport->progress();
+                      }
+                      CountingSink next;
+                      bool refused = false;
+                      try {
+                        static_cast<void>(transport->attach(next));
+                      } catch (const TransportError&) {
+                        refused = true;
+                      }
+                      require(refused, "a next sink was taken");
+                      transport.reset();
+                      exchange({});
+                    } else {
+                      exchange({});
+                      {
+                        CountingSink sink;
+                        const Attachment attached = transport->attach(sink);
+                        test::drive(*transport, "something",
+                                    [&] { return sink.accepted != 0 || !sink.failed.empty(); });
+                        require(sink.received < 20, "everything has come");
+                      }
+                      exchange({});
+                    }
+                  })),
+              "");
+}
+
 TEST_P(UcxOver, WakeFromAnotherThreadEndsTheWait) {
   EXPECT_EQ(first_error(run_processes(2,
                                       [](std::uint32_t rank, const ByteExchange& exchange) {
                                         choose();
                                         CountingSink sink;
                                         const auto transport = make_ucx_transport(rank, 2, exchange);
-                                        transport->attach(sink);
+                                        const Attachment attached = transport->attach(sink);
                                         std::atomic<bool> told{false};
                                         std::thread other([&] {
                                           told = true;
@@ -252,7 +299,7 @@ TEST_P(UcxOver, AMessageWakesASleepingRank) {
                                   CountingSink sink;
                                   const std::byte payload{};
                                   const auto transport = make_ucx_transport(rank, 2, exchange);
-                                  transport->attach(sink);
+                                  const Attachment attached = transport->attach(sink);
                                   for (int turn = 0; turn < 20; ++turn) {
                                     if (rank == turn % 2U)
                                       transport->send(1 - rank, test::numbered(0, 1), {&payload, {}}, 0);
@@ -276,7 +323,7 @@ TEST_P(UcxOver, WhatTheSinkThrowsLeavesProgress) {
                                         sink.refuse = true;
                                         const std::byte payload{};
                                         const auto transport = make_ucx_transport(rank, 2, exchange);
-                                        transport->attach(sink);
+                                        const Attachment attached = transport->attach(sink);
                                         transport->send(1 - rank, test::numbered(0, 1), {&payload, {}}, 0);
                                         std::string thrown;
                                         try {
@@ -295,7 +342,7 @@ TEST(UcxTransport, WithOneRankHasNothingToDo) {
                                       [](std::uint32_t, const ByteExchange& exchange) {
                                         CountingSink sink;
                                         const auto transport = make_ucx_transport(0, 1, exchange);
-                                        transport->attach(sink);
+                                        const Attachment attached = transport->attach(sink);
                                         require(!transport->progress(), "something happened");
                                         transport->close(now_ns() + 30 * second);
                                       })),
@@ -307,7 +354,7 @@ TEST(UcxTransport, SaysWhatItCanDo) {
                                       [](std::uint32_t rank, const ByteExchange& exchange) {
                                         CountingSink sink;
                                         const auto transport = make_ucx_transport(rank, 2, exchange);
-                                        transport->attach(sink);
+                                        const Attachment attached = transport->attach(sink);
                                         require(transport->capabilities().name == "ucx posix",
                                                 transport->capabilities().name);
                                         transport->close(now_ns() + 30 * second);
@@ -321,7 +368,7 @@ TEST(UcxTransport, RefusesMemoryOfADeviceThatItCannotMove) {
                 [](std::uint32_t rank, const ByteExchange& exchange) {
                   CountingSink sink;
                   const auto transport = make_ucx_transport(rank, 2, exchange);
-                  transport->attach(sink);
+                  const Attachment attached = transport->attach(sink);
                   const std::byte payload{};
                   std::string refusal;
                   if (!transport->capabilities().cuda_direct) try {

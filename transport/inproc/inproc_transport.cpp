@@ -74,13 +74,10 @@ class InprocTransport final : public Transport {
     const bool clean = network_->presence(rank_) == Presence::finished;
     network_->set_presence(rank_, clean ? Presence::left : Presence::failed);
   }
-  InprocTransport(const InprocTransport&) = delete;
-  InprocTransport& operator=(const InprocTransport&) = delete;
 
   [[nodiscard]] std::uint32_t rank() const noexcept override { return rank_; }
   [[nodiscard]] std::uint32_t world_size() const noexcept override { return network_->ranks(); }
   [[nodiscard]] Capabilities capabilities() const override { return {"inproc", false}; }
-  void attach(MessageSink& sink) override { sink_ = &sink; }
 
   void send(std::uint32_t to, const MessageHeader& header, ConstPayload payload, SendToken token) override;
   bool progress() override;
@@ -88,6 +85,9 @@ class InprocTransport final : public Transport {
   bool arm() override;
   void wake() noexcept override { network_->bell(rank_).ring_always(); }
   void close(Nanoseconds deadline) override;
+
+ protected:
+  bool let_go() noexcept override;
 
  private:
   struct Peer {
@@ -110,7 +110,6 @@ class InprocTransport final : public Transport {
   std::shared_ptr<Network> network_;
   std::uint32_t rank_;
   std::vector<Peer> peers_;
-  MessageSink* sink_ = nullptr;
   std::uint64_t seen_changes_ = 0;
   bool closing_ = false;
 };
@@ -119,10 +118,11 @@ void InprocTransport::send(std::uint32_t to, const MessageHeader& header, ConstP
                            SendToken token) {
   if (to >= world_size() || to == rank_)
     throw TransportError("rank " + std::to_string(rank_) + " cannot send to rank " + std::to_string(to));
+  static_cast<void>(sink());
   if (closing_) throw TransportError("a message after close()");
   require_cpu("inproc", payload.device);
   Peer& peer = peers_[to];
-  if (peer.gone) throw TransportError("rank " + std::to_string(to) + " is gone");
+  if (peer.gone) throw PeerFailure(to, "rank " + std::to_string(to) + " is gone");
   MessageRing::Message message{header, payload, token};
   message.header.chunk = 0;
   message.header.sequence = peer.sequence++;
@@ -140,7 +140,7 @@ void InprocTransport::put(std::uint32_t to, const MessageRing::Message& message)
 }
 
 bool InprocTransport::progress() {
-  if (sink_ == nullptr) throw TransportError("progress() before attach()");
+  static_cast<void>(sink());
   if (network_->bell(rank_).asleep()) network_->bell(rank_).end_sleep();
   bool busy = network_->changes() != seen_changes_ && notice_departures();
   for (std::uint32_t peer = 0; peer < world_size(); ++peer) {
@@ -159,7 +159,7 @@ bool InprocTransport::settle(std::uint32_t to) {
   while (peer.reported != consumed) {
     const SendToken token = ring.slot(peer.reported).token;
     ++peer.reported;
-    sink_->sent(token);
+    sink().sent(token);
   }
   while (!peer.gone && !peer.waiting.empty() && peer.written - peer.reported < MessageRing::capacity)
     put(to, peer.waiting.pop());
@@ -178,7 +178,7 @@ bool InprocTransport::receive(std::uint32_t from) {
     ++peer.consumed;
     Payload to;
     try {
-      to = sink_->accept(from, message.header);
+      to = sink().accept(from, message.header);
       require_cpu("inproc", to.device);
       if (message.header.payload_bytes != 0)
         std::memcpy(to.data, message.payload.data, message.header.payload_bytes);
@@ -189,7 +189,7 @@ bool InprocTransport::receive(std::uint32_t from) {
     }
     ring.consume(peer.consumed);
     network_->bell(from).ring();
-    sink_->delivered(from, message.header, to);
+    sink().delivered(from, message.header, to);
   }
   return true;
 }
@@ -211,12 +211,12 @@ void InprocTransport::part_from(std::uint32_t number, Presence how) {
   const bool undelivered = !peer.waiting.empty() || peer.written != network_->ring(rank_, number).consumed();
   peer.gone = true;
   settle(number);
-  while (!peer.waiting.empty()) sink_->sent(peer.waiting.pop().token);
+  while (!peer.waiting.empty()) sink().sent(peer.waiting.pop().token);
   const std::string name = "rank " + std::to_string(number);
   if (how == Presence::failed)
-    sink_->peer_failed(number, name + " ended without a goodbye");
+    sink().peer_failed(number, name + " ended without a goodbye");
   else if (undelivered)
-    sink_->peer_failed(number, name + " left before it had received everything");
+    sink().peer_failed(number, name + " left before it had received everything");
 }
 
 bool InprocTransport::arm() {
@@ -225,11 +225,30 @@ bool InprocTransport::arm() {
   bool work = network_->changes() != seen_changes_;
   for (std::uint32_t peer = 0; peer < world_size() && !work; ++peer) {
     if (peer == rank_ || peers_[peer].gone) continue;
-    work = network_->ring(peer, rank_).written() != peers_[peer].consumed ||
+    const MessageRing& from = network_->ring(peer, rank_);
+    work = (from.written() != peers_[peer].consumed && !from.retracted()) ||
            network_->ring(rank_, peer).consumed() != peers_[peer].reported;
   }
   if (work) bell.end_sleep();
   return !work;
+}
+
+// Receivers read payloads where they lie: those not yet read are withdrawn.
+bool InprocTransport::let_go() noexcept {
+  bool nothing_lost = true;
+  for (std::uint32_t to = 0; to < world_size(); ++to) {
+    Peer& peer = peers_[to];
+    if (to == rank_ || peer.gone) continue;
+    MessageRing& ring = network_->ring(rank_, to);
+    bool unread = !peer.waiting.empty();
+    for (std::uint64_t number = ring.consumed(); number != peer.written && !unread; ++number)
+      unread = ring.slot(number).header.payload_bytes != 0;
+    if (!unread) continue;
+    ring.retract();
+    while (!peer.waiting.empty()) peer.waiting.pop();
+    nothing_lost = false;
+  }
+  return nothing_lost;
 }
 
 bool InprocTransport::all_sent() const noexcept {

@@ -10,8 +10,8 @@ namespace weft {
 
 /// One transport for each of `ranks` threads of this process; element r belongs to rank r's thread.
 /// A payload is copied once, by the receiver, straight from the sender's memory to where its sink said.
-/// A transport that is destroyed without close() is a failed rank to the others. Destroy it before the memory
-/// of payloads it has not yet reported as sent. Throws Error when the system has no descriptor left.
+/// A transport that is destroyed without close() is a failed rank to the others. Throws Error when the system
+/// has no descriptor left.
 [[nodiscard]] std::vector<std::unique_ptr<Transport>> make_inproc_transports(std::uint32_t ranks);
 
 }  // namespace weft

@@ -36,6 +36,7 @@ class MessageRing {
     return state_.compare_exchange_strong(expected, State::reading);
   }
   void end_reading() noexcept { state_.store(State::idle); }
+  [[nodiscard]] bool retracted() const noexcept { return state_.load() == State::retracted; }
   /// The sender leaves: returns when the receiver does not read and never will again.
   void retract() noexcept;
 

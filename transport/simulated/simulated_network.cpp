@@ -40,7 +40,6 @@ struct Event {
 struct SimulatedNetwork::State {
   struct Member {
     std::multimap<Nanoseconds, Event> events;  // of equal times, the first made comes first
-    MessageSink* sink = nullptr;
     bool taken = false;
     bool closed = false;
     bool gone = false;
@@ -121,15 +120,12 @@ class SimulatedNetwork::Rank final : public Transport {
     if (!own().closed) network_.kill(rank_);
     network_.leave(rank_);
   }
-  Rank(const Rank&) = delete;
-  Rank& operator=(const Rank&) = delete;
 
   [[nodiscard]] std::uint32_t rank() const noexcept override { return rank_; }
   [[nodiscard]] std::uint32_t world_size() const noexcept override {
     return static_cast<std::uint32_t>(network_.members.size());
   }
   [[nodiscard]] Capabilities capabilities() const override { return {"simulated", false}; }
-  void attach(MessageSink& sink) override { own().sink = &sink; }
   void send(std::uint32_t to, const MessageHeader& header, ConstPayload payload, SendToken token) override;
   bool progress() override;
   [[nodiscard]] int descriptor() const noexcept override { return -1; }
@@ -139,6 +135,9 @@ class SimulatedNetwork::Rank final : public Transport {
     own().closed = true;
     network_.keep_payloads_of(rank_);
   }
+
+ protected:
+  bool let_go() noexcept override;
 
  private:
   [[nodiscard]] State::Member& own() { return network_.members[rank_]; }
@@ -152,9 +151,10 @@ void SimulatedNetwork::Rank::send(std::uint32_t to, const MessageHeader& header,
                                   SendToken token) {
   if (to >= world_size() || to == rank_)
     throw TransportError("rank " + std::to_string(rank_) + " cannot send to rank " + std::to_string(to));
+  static_cast<void>(sink());
   if (own().closed) throw TransportError("a message after close()");
   require_cpu("the simulated network", payload.device);
-  if (own().knows_dead[to]) throw TransportError("rank " + std::to_string(to) + " is gone");
+  if (own().knows_dead[to]) throw PeerFailure(to, "rank " + std::to_string(to) + " is gone");
   if (own().gone) return;
   auto message = std::make_shared<Message>();
   message->from = rank_;
@@ -177,7 +177,7 @@ void SimulatedNetwork::Rank::send(std::uint32_t to, const MessageHeader& header,
 
 bool SimulatedNetwork::Rank::progress() {
   if (own().gone) return false;
-  if (own().sink == nullptr) throw TransportError("progress() before attach()");
+  static_cast<void>(sink());
   bool busy = false;
   auto& events = own().events;
   while (!events.empty() && events.begin()->first <= network_.now) {
@@ -190,7 +190,7 @@ bool SimulatedNetwork::Rank::progress() {
 }
 
 void SimulatedNetwork::Rank::happened(const Event& event) {
-  MessageSink& sink = *own().sink;
+  MessageSink& sink = this->sink();
   switch (event.what) {
     case What::begins:
       event.message->target = sink.accept(event.message->from, event.message->header);
@@ -213,6 +213,19 @@ void SimulatedNetwork::Rank::happened(const Event& event) {
       sink.peer_failed(event.peer, "rank " + std::to_string(event.peer) + " was killed");
       break;
   }
+}
+
+// What the rank sent still arrives, what it had begun to receive does not.
+bool SimulatedNetwork::Rank::let_go() noexcept {
+  network_.keep_payloads_of(rank_);
+  std::erase_if(own().events, [](const auto& entry) { return entry.second.what == What::is_sent; });
+  bool nothing_lost = true;
+  for (auto& [time, event] : own().events)
+    if (event.what == What::arrives && event.message->accepted) {
+      event.message->accepted = false;
+      nothing_lost = false;
+    }
+  return nothing_lost;
 }
 
 SimulatedNetwork::SimulatedNetwork(std::uint32_t ranks, std::uint64_t seed, SimulatedDelays delays)

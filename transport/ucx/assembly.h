@@ -1,6 +1,7 @@
 #pragma once
 // Puts the chunks of one sender's messages together in the sink's memory. Knows nothing of UCX; everything it
 // is given comes from outside.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,11 @@ class Assembly {
   /// Begins a whole message whose `bytes` the caller will put at Arrival::payload. Throws as add() does.
   [[nodiscard]] Arrival begin_whole(MessageSink& sink, std::span<const std::byte> header,
                                     std::uint64_t bytes);
+
+  /// Some chunks of a message have come, and others have not.
+  [[nodiscard]] bool unfinished() const noexcept {
+    return std::any_of(partials_.begin(), partials_.end(), [](const Partial& p) { return p.used; });
+  }
 
   /// Messages that are complete; those of begin_whole() count from their beginning.
   [[nodiscard]] std::uint64_t complete() const noexcept { return complete_; }

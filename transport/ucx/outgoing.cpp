@@ -120,7 +120,12 @@ void Outgoing::on_sent(void* request, ucs_status_t status, void* /*user_data*/) 
   Message* message = own.message;
   if (status != UCS_OK && !outgoing.failure_) outgoing.failure_ = status;
   outgoing.recycle(own);
-  if (message != nullptr) outgoing.finish_if_done(*message);
+  if (message == nullptr) return;
+  try {
+    outgoing.finish_if_done(*message);
+  } catch (const std::bad_alloc&) {  // there is no room to remember that it is sent
+    if (!outgoing.failure_) outgoing.failure_ = UCS_ERR_NO_MEMORY;
+  }
 }
 
 void Outgoing::recycle(Request& request) {
@@ -132,6 +137,12 @@ void Outgoing::finish_if_done(Message& message) {
   if (!message.whole_given || message.under_way != 0) return;
   finished_.push(message.token);
   free_messages_.push_back(&message);
+}
+
+bool Outgoing::withdraw() noexcept {
+  const bool nothing = messages_.empty();
+  while (!messages_.empty()) messages_.pop()->whole_given = true;
+  return nothing;
 }
 
 void Outgoing::abandon() {

@@ -36,6 +36,8 @@ class Outgoing {
   void post(const Control& control);
   /// Sends what can be sent now. True when anything was.
   bool pump();
+  /// Drops what has not been given to UCX, half-sent messages included; true when that was nothing.
+  bool withdraw() noexcept;
   /// The peer is gone: what has not been given to UCX is dropped, its payloads are free.
   void abandon();
 

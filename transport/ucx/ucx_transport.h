@@ -30,7 +30,7 @@ struct UcxOptions {
 ///
 /// The sink's accept() is called from within UCX and must not call send(); the other functions may. A peer
 /// that dies is found within a second (UCX_KEEPALIVE_INTERVAL) once its parent has reaped it; one that stands
-/// still is not found here. Destroy a transport before the memory of payloads not yet reported as sent.
+/// still is not found here.
 ///
 /// Throws TransportError when UCX cannot be set up, settings differ between ranks, or a rank is not reached;
 /// PeerFailure when a rank dies meanwhile; and what `exchange` throws.
