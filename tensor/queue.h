@@ -39,6 +39,10 @@ class Queue {
   /// The device's own handle (a CUstream on CUDA) for stages that bring their own kernels; null on the CPU.
   [[nodiscard]] virtual void* native() noexcept = 0;
 
+  /// What all who compute on this queue share, such as compute threads or a library's handles; it belongs to
+  /// them. Null at first.
+  [[nodiscard]] std::shared_ptr<void>& shared() noexcept { return shared_; }
+
  protected:
   /// An event of this queue; `point` is the queue's own number for it.
   [[nodiscard]] Event event(std::uint64_t point) const noexcept { return Event(*this, point); }
@@ -47,6 +51,7 @@ class Queue {
   friend class Event;
   /// Whether the work before `point` is done. Throws DeviceError when it failed.
   [[nodiscard]] virtual bool reached(std::uint64_t point) const = 0;
+  std::shared_ptr<void> shared_;
 };
 
 /// A queue on `device`. Throws DeviceError, naming the device, when this build or machine lacks it.

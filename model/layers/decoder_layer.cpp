@@ -2,13 +2,6 @@
 
 #include <algorithm>
 
-#include "weft/model/ops/cpu/column_sum.h"
-#include "weft/model/ops/cpu/elementwise.h"
-#include "weft/model/ops/cpu/rms_norm.h"
-#include "weft/model/ops/cpu/rope.h"
-#include "weft/model/ops/cpu/row_kernels.h"
-#include "weft/model/ops/cpu/swiglu.h"
-
 namespace weft {
 namespace {
 
@@ -21,10 +14,6 @@ Shape matrix_shape(std::size_t rows, std::size_t columns) {
   return {static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns)};
 }
 Shape vector_shape(std::size_t n) { return {static_cast<std::uint32_t>(n)}; }
-
-void add_to(float* sum, const float* summand, std::size_t n) {
-  cpu::row_kernels<float>().accumulate(summand, sum, n);
-}
 
 }  // namespace
 
@@ -51,7 +40,6 @@ DecoderLayer<T>::DecoderLayer(const LlamaConfig& config, std::uint32_t number)
       kv_heads_(config.key_value_heads()),
       head_dim_(config.head_size()),
       epsilon_(static_cast<float>(config.rms_norm_eps)),
-      threads_(config.threads),
       prefix_("model.layers." + std::to_string(number) + "."),
       qkv_(qkv_columns(config), config.hidden_size, config.attention_bias ? qkv_columns(config) : 0),
       attention_output_(config.hidden_size, attended_columns(config),
@@ -60,8 +48,8 @@ DecoderLayer<T>::DecoderLayer(const LlamaConfig& config, std::uint32_t number)
       down_(config.hidden_size, config.intermediate_size, 0) {}
 
 template <class T>
-void DecoderLayer<T>::lay_out_state(Carver& carve) {
-  for (Linear<T>* linear : {&qkv_, &attention_output_, &gate_up_, &down_}) linear->lay_out(carve);
+void DecoderLayer<T>::lay_out_state(Carver& carve, const OpSizes<T>& sizes) {
+  for (Linear<T>* linear : {&qkv_, &attention_output_, &gate_up_, &down_}) linear->lay_out(carve, sizes);
   input_gain_.lay_out(carve, hidden_);
   middle_gain_.lay_out(carve, hidden_);
 }
@@ -88,12 +76,12 @@ void DecoderLayer<T>::append_parameters(std::vector<Parameter>& list) const {
 }
 
 template <class T>
-void DecoderLayer<T>::pack(cpu::ThreadTeam& team) {
-  for (Linear<T>* linear : {&qkv_, &attention_output_, &gate_up_, &down_}) linear->pack(team);
+void DecoderLayer<T>::pack(const Ops<T>& ops) const {
+  for (const Linear<T>* linear : {&qkv_, &attention_output_, &gate_up_, &down_}) linear->pack(ops);
 }
 
 template <class T>
-cpu::AttentionShape DecoderLayer<T>::shape(std::size_t batch, std::size_t sequence) const {
+AttentionShape DecoderLayer<T>::shape(std::size_t batch, std::size_t sequence) const {
   return {
       .batch = batch, .sequence = sequence, .heads = heads_, .kv_heads = kv_heads_, .head_dim = head_dim_};
 }
@@ -133,121 +121,121 @@ typename DecoderLayer<T>::Work DecoderLayer<T>::lay_out_work(Carver& carve, std:
 }
 
 template <class T>
-typename DecoderLayer<T>::ForwardScratch DecoderLayer<T>::lay_out_forward(
-    Carver& carve, const cpu::AttentionShape& shape) const {
+typename DecoderLayer<T>::ForwardScratch DecoderLayer<T>::lay_out_forward(Carver& carve,
+                                                                          const OpSizes<T>& sizes,
+                                                                          const AttentionShape& shape) const {
   ForwardScratch scratch{};
   scratch.normed = carve.take<T>(shape.rows() * hidden_);
   scratch.attention = carve.take<T>(shape.rows() * hidden_);
-  const std::size_t bytes = cpu::attention_workspace(shape, threads_);
+  const std::size_t bytes = sizes.attention_workspace(shape);
   scratch.attention_workspace = {carve.take<std::byte>(bytes), bytes};
   return scratch;
 }
 
 template <class T>
 typename DecoderLayer<T>::BackwardScratch DecoderLayer<T>::lay_out_backward(
-    Carver& carve, const cpu::AttentionShape& shape) const {
+    Carver& carve, const OpSizes<T>& sizes, const AttentionShape& shape) const {
   BackwardScratch scratch{};
   scratch.normed_gradient = carve.take<T>(shape.rows() * hidden_);
   scratch.attended_gradient = carve.take<T>(shape.rows() * shape.out_columns());
-  scratch.sums = carve.take<float>(std::max(
-      cpu::rms_norm_backward_workspace(shape.rows(), hidden_),
-      cpu::column_sum_workspace(shape.rows(), std::max(qkv_.bias_count(), attention_output_.bias_count()))));
-  const std::size_t bytes = cpu::attention_workspace(shape, threads_);
+  scratch.sums = carve.take<float>(sizes.row_sum_workspace(
+      shape.rows(), std::max({hidden_, qkv_.bias_count(), attention_output_.bias_count()})));
+  const std::size_t bytes = sizes.attention_workspace(shape);
   scratch.attention_workspace = {carve.take<std::byte>(bytes), bytes};
   return scratch;
 }
 
 template <class T>
-std::size_t DecoderLayer<T>::workspace(std::size_t batch, std::size_t sequence) const {
-  const cpu::AttentionShape largest = shape(batch, sequence);
+std::size_t DecoderLayer<T>::workspace(const OpSizes<T>& sizes, std::size_t batch,
+                                       std::size_t sequence) const {
+  const AttentionShape largest = shape(batch, sequence);
   Carver forward;
   Carver backward;
-  (void)lay_out_forward(forward, largest);
-  (void)lay_out_backward(backward, largest);
+  (void)lay_out_forward(forward, sizes, largest);
+  (void)lay_out_backward(backward, sizes, largest);
   Carver output;
   (void)output.take<T>(largest.rows() * intermediate_);
   std::size_t bytes = std::max({forward.used(), backward.used(), output.used()});
   for (const Linear<T>* linear : {&qkv_, &attention_output_, &gate_up_, &down_})
-    bytes = std::max(bytes, linear->backward_weight_workspace(largest.rows()));
+    bytes = std::max(bytes, linear->backward_weight_workspace(sizes, largest.rows()));
   return bytes;
 }
 
 template <class T>
-void DecoderLayer<T>::compute_kept(cpu::ThreadTeam& team, std::size_t batch, std::size_t sequence,
+void DecoderLayer<T>::compute_kept(const Ops<T>& ops, std::size_t batch, std::size_t sequence,
                                    const RopeTable& rope, const T* input, const Kept& kept,
                                    std::span<std::byte> workspace) const {
-  const cpu::AttentionShape attention = shape(batch, sequence);
+  const AttentionShape attention = shape(batch, sequence);
   const std::size_t rows = attention.rows();
   Carver carve(workspace.data());
-  const ForwardScratch scratch = lay_out_forward(carve, attention);
+  const ForwardScratch scratch = lay_out_forward(carve, ops.sizes(), attention);
 
-  cpu::rms_norm_forward<T>(team, input, input_gain_.value, scratch.normed, kept.inverse_rms_of_input, rows,
-                           hidden_, epsilon_);
-  qkv_.forward(team, scratch.normed, kept.qkv, rows);
-  cpu::rope_forward(team, kept.qkv, rope.cosine, rope.sine, rows, sequence, heads_ + kv_heads_, head_dim_,
-                    qkv_.out());
-  cpu::attention_forward<T>(team, attention, kept.qkv, kept.attended, kept.statistics,
-                            scratch.attention_workspace);
-  attention_output_.forward(team, kept.attended, scratch.attention, rows);
-  cpu::add_rms_norm_forward<T>(team, input, scratch.attention, middle_gain_.value, kept.middle,
-                               scratch.normed, kept.inverse_rms_of_middle, rows, hidden_, epsilon_);
-  gate_up_.forward(team, scratch.normed, kept.gate_up, rows);
+  ops.rms_norm_forward(input, input_gain_.value, scratch.normed, kept.inverse_rms_of_input, rows, hidden_,
+                       epsilon_);
+  qkv_.forward(ops, scratch.normed, kept.qkv, rows);
+  ops.rope_forward(kept.qkv, rope.cosine, rope.sine, rows, sequence, heads_ + kv_heads_, head_dim_,
+                   qkv_.out());
+  ops.attention_forward(attention, kept.qkv, kept.attended, kept.statistics, scratch.attention_workspace);
+  attention_output_.forward(ops, kept.attended, scratch.attention, rows);
+  ops.add_rms_norm_forward(input, scratch.attention, middle_gain_.value, kept.middle, scratch.normed,
+                           kept.inverse_rms_of_middle, rows, hidden_, epsilon_);
+  gate_up_.forward(ops, scratch.normed, kept.gate_up, rows);
 }
 
 template <class T>
-void DecoderLayer<T>::compute_output(cpu::ThreadTeam& team, std::size_t rows, const Kept& kept, T* output,
+void DecoderLayer<T>::compute_output(const Ops<T>& ops, std::size_t rows, const Kept& kept, T* output,
                                      std::span<std::byte> workspace) const {
   Carver carve(workspace.data());
   T* activated = carve.take<T>(rows * intermediate_);
-  cpu::swiglu_forward<T>(team, kept.gate_up, activated, rows, intermediate_);
-  down_.forward(team, activated, output, rows);
-  cpu::add<T>(team, kept.middle, output, output, rows, hidden_);
+  ops.swiglu_forward(kept.gate_up, activated, rows, intermediate_);
+  down_.forward(ops, activated, output, rows);
+  ops.add(kept.middle, output, output, rows, hidden_);
 }
 
 template <class T>
-void DecoderLayer<T>::backward_input(cpu::ThreadTeam& team, std::size_t batch, std::size_t sequence,
+void DecoderLayer<T>::backward_input(const Ops<T>& ops, std::size_t batch, std::size_t sequence,
                                      const RopeTable& rope, const T* input, const Kept& kept,
                                      const T* output_gradient, const Work& work, T* input_gradient,
                                      std::span<std::byte> workspace) const {
-  const cpu::AttentionShape attention = shape(batch, sequence);
+  const AttentionShape attention = shape(batch, sequence);
   const std::size_t rows = attention.rows();
   Carver carve(workspace.data());
-  const BackwardScratch scratch = lay_out_backward(carve, attention);
+  const BackwardScratch scratch = lay_out_backward(carve, ops.sizes(), attention);
 
-  down_.backward_input(team, output_gradient, work.activated, rows);  // the gradient, for one line
-  cpu::swiglu_backward<T>(team, kept.gate_up, work.activated, work.gate_up_gradient, work.activated, rows,
-                          intermediate_);
-  gate_up_.backward_input(team, work.gate_up_gradient, scratch.normed_gradient, rows);
-  cpu::rms_norm_backward<T>(team, kept.middle, kept.inverse_rms_of_middle, middle_gain_.value,
-                            scratch.normed_gradient, output_gradient, work.middle_gradient,
-                            work.normed_middle, work.middle_gain, rows, hidden_, scratch.sums);
+  down_.backward_input(ops, output_gradient, work.activated, rows);  // the gradient, for one line
+  ops.swiglu_backward(kept.gate_up, work.activated, work.gate_up_gradient, work.activated, rows,
+                      intermediate_);
+  gate_up_.backward_input(ops, work.gate_up_gradient, scratch.normed_gradient, rows);
+  ops.rms_norm_backward(kept.middle, kept.inverse_rms_of_middle, middle_gain_.value, scratch.normed_gradient,
+                        output_gradient, work.middle_gradient, work.normed_middle, work.middle_gain, rows,
+                        hidden_, scratch.sums);
 
-  attention_output_.backward_input(team, work.middle_gradient, scratch.attended_gradient, rows);
-  cpu::attention_backward<T>(team, attention, kept.qkv, kept.statistics, scratch.attended_gradient,
-                             rope.cosine, rope.sine, work.qkv_gradient, scratch.attention_workspace);
-  cpu::copy<T>(team, kept.attended, work.attended, rows, attention_output_.in());
+  attention_output_.backward_input(ops, work.middle_gradient, scratch.attended_gradient, rows);
+  ops.attention_backward(attention, kept.qkv, kept.statistics, scratch.attended_gradient, rope.cosine,
+                         rope.sine, work.qkv_gradient, scratch.attention_workspace);
+  ops.copy(kept.attended, work.attended, rows, attention_output_.in());
   if (qkv_.has_bias()) {
-    cpu::column_sum<T>(team, work.qkv_gradient, work.qkv_bias, rows, qkv_.out(), scratch.sums);
-    cpu::column_sum<T>(team, work.middle_gradient, work.attended_bias, rows, hidden_, scratch.sums);
+    ops.column_sum(work.qkv_gradient, work.qkv_bias, rows, qkv_.out(), scratch.sums);
+    ops.column_sum(work.middle_gradient, work.attended_bias, rows, hidden_, scratch.sums);
   }
-  qkv_.backward_input(team, work.qkv_gradient, scratch.normed_gradient, rows);
-  cpu::rms_norm_backward<T>(team, input, kept.inverse_rms_of_input, input_gain_.value,
-                            scratch.normed_gradient, work.middle_gradient, input_gradient, work.normed_input,
-                            work.input_gain, rows, hidden_, scratch.sums);
+  qkv_.backward_input(ops, work.qkv_gradient, scratch.normed_gradient, rows);
+  ops.rms_norm_backward(input, kept.inverse_rms_of_input, input_gain_.value, scratch.normed_gradient,
+                        work.middle_gradient, input_gradient, work.normed_input, work.input_gain, rows,
+                        hidden_, scratch.sums);
 }
 
 template <class T>
-void DecoderLayer<T>::backward_weight(cpu::ThreadTeam& team, std::size_t rows, const T* output_gradient,
+void DecoderLayer<T>::backward_weight(const Ops<T>& ops, std::size_t rows, const T* output_gradient,
                                       const Work& work, std::span<std::byte> workspace) const {
-  down_.backward_weight(team, output_gradient, work.activated, rows, workspace);
-  gate_up_.backward_weight(team, work.gate_up_gradient, work.normed_middle, rows, workspace);
-  attention_output_.backward_weight(team, work.middle_gradient, work.attended, rows, workspace);
-  qkv_.backward_weight(team, work.qkv_gradient, work.normed_input, rows, workspace);
-  add_to(middle_gain_.gradient, work.middle_gain, hidden_);
-  add_to(input_gain_.gradient, work.input_gain, hidden_);
+  down_.backward_weight(ops, output_gradient, work.activated, rows, workspace);
+  gate_up_.backward_weight(ops, work.gate_up_gradient, work.normed_middle, rows, workspace);
+  attention_output_.backward_weight(ops, work.middle_gradient, work.attended, rows, workspace);
+  qkv_.backward_weight(ops, work.qkv_gradient, work.normed_input, rows, workspace);
+  ops.accumulate(work.middle_gain, middle_gain_.gradient, hidden_);
+  ops.accumulate(work.input_gain, input_gain_.gradient, hidden_);
   if (qkv_.has_bias()) {
-    add_to(qkv_.bias().gradient, work.qkv_bias, qkv_.out());
-    add_to(attention_output_.bias().gradient, work.attended_bias, hidden_);
+    ops.accumulate(work.qkv_bias, qkv_.bias().gradient, qkv_.out());
+    ops.accumulate(work.attended_bias, attention_output_.bias().gradient, hidden_);
   }
 }
 

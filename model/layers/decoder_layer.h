@@ -7,16 +7,11 @@
 #include <vector>
 
 #include "weft/model/layers/linear.h"
+#include "weft/model/layers/rope_table.h"
 #include "weft/model/llama_config.h"
-#include "weft/model/ops/cpu/attention.h"
+#include "weft/model/ops/ops.h"
 
 namespace weft {
-
-/// Cosines and sines for all positions, [sequence, head_dim / 2] each; shared by the layers of a stage.
-struct RopeTable {
-  const float* cosine = nullptr;
-  const float* sine = nullptr;
-};
 
 /// A decoder layer owns no memory: parameters lie in the stage's state, everything else in the slots and
 /// workspace of an op. All matrices are [rows, columns], rows = batch * sequence.
@@ -50,34 +45,34 @@ class DecoderLayer {
 
   DecoderLayer(const LlamaConfig& config, std::uint32_t number);
 
-  void lay_out_state(Carver& carve);
+  void lay_out_state(Carver& carve, const OpSizes<T>& sizes);
   void append_parameters(std::vector<Parameter>& list) const;
-  void pack(cpu::ThreadTeam& team);
+  void pack(const Ops<T>& ops) const;
 
   [[nodiscard]] Kept lay_out_kept(Carver& carve, std::size_t batch, std::size_t sequence) const;
   [[nodiscard]] Work lay_out_work(Carver& carve, std::size_t batch, std::size_t sequence) const;
   /// Bytes of workspace of any of the functions below, for this size or smaller ones.
-  [[nodiscard]] std::size_t workspace(std::size_t batch, std::size_t sequence) const;
+  [[nodiscard]] std::size_t workspace(const OpSizes<T>& sizes, std::size_t batch, std::size_t sequence) const;
 
   /// All of the forward but the last product and sum: what `kept` holds. Also how a layer is recomputed.
-  void compute_kept(cpu::ThreadTeam& team, std::size_t batch, std::size_t sequence, const RopeTable& rope,
+  void compute_kept(const Ops<T>& ops, std::size_t batch, std::size_t sequence, const RopeTable& rope,
                     const T* input, const Kept& kept, std::span<std::byte> workspace) const;
   /// The layer's output, from `kept`.
-  void compute_output(cpu::ThreadTeam& team, std::size_t rows, const Kept& kept, T* output,
+  void compute_output(const Ops<T>& ops, std::size_t rows, const Kept& kept, T* output,
                       std::span<std::byte> workspace) const;
-  void backward_input(cpu::ThreadTeam& team, std::size_t batch, std::size_t sequence, const RopeTable& rope,
+  void backward_input(const Ops<T>& ops, std::size_t batch, std::size_t sequence, const RopeTable& rope,
                       const T* input, const Kept& kept, const T* output_gradient, const Work& work,
                       T* input_gradient, std::span<std::byte> workspace) const;
   /// Adds to the gradients.
-  void backward_weight(cpu::ThreadTeam& team, std::size_t rows, const T* output_gradient, const Work& work,
+  void backward_weight(const Ops<T>& ops, std::size_t rows, const T* output_gradient, const Work& work,
                        std::span<std::byte> workspace) const;
 
  private:
   struct ForwardScratch;
   struct BackwardScratch;
-  [[nodiscard]] cpu::AttentionShape shape(std::size_t batch, std::size_t sequence) const;
-  ForwardScratch lay_out_forward(Carver& carve, const cpu::AttentionShape& shape) const;
-  BackwardScratch lay_out_backward(Carver& carve, const cpu::AttentionShape& shape) const;
+  [[nodiscard]] AttentionShape shape(std::size_t batch, std::size_t sequence) const;
+  ForwardScratch lay_out_forward(Carver& carve, const OpSizes<T>& sizes, const AttentionShape& shape) const;
+  BackwardScratch lay_out_backward(Carver& carve, const OpSizes<T>& sizes, const AttentionShape& shape) const;
 
   std::size_t hidden_;
   std::size_t intermediate_;
@@ -85,7 +80,6 @@ class DecoderLayer {
   std::size_t kv_heads_;
   std::size_t head_dim_;
   float epsilon_;
-  int threads_;
   std::string prefix_;  // of the parameters' names
   Trained<T> input_gain_;
   Trained<T> middle_gain_;

@@ -3,11 +3,6 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "weft/model/ops/cpu/cross_entropy.h"
-#include "weft/model/ops/cpu/elementwise.h"
-#include "weft/model/ops/cpu/rms_norm.h"
-#include "weft/model/ops/cpu/row_kernels.h"
-
 namespace weft {
 
 template <class T>
@@ -32,9 +27,9 @@ LanguageHead<T>::LanguageHead(const LlamaConfig& config)
       projection_(config.vocab_size, config.hidden_size, 0) {}
 
 template <class T>
-void LanguageHead<T>::lay_out_state(Carver& carve) {
+void LanguageHead<T>::lay_out_state(Carver& carve, const OpSizes<T>& sizes) {
   gain_.lay_out(carve, hidden_);
-  projection_.lay_out(carve);
+  projection_.lay_out(carve, sizes);
 }
 
 template <class T>
@@ -75,57 +70,56 @@ typename LanguageHead<T>::ForwardScratch LanguageHead<T>::lay_out_forward(Carver
 
 template <class T>
 typename LanguageHead<T>::BackwardScratch LanguageHead<T>::lay_out_backward(Carver& carve,
+                                                                            const OpSizes<T>& sizes,
                                                                             std::size_t rows) const {
   BackwardScratch scratch{};
   scratch.normed_gradient = carve.take<T>(rows * hidden_);
-  scratch.sums = carve.take<float>(cpu::rms_norm_backward_workspace(rows, hidden_));
+  scratch.sums = carve.take<float>(sizes.row_sum_workspace(rows, hidden_));
   return scratch;
 }
 
 template <class T>
-std::size_t LanguageHead<T>::workspace(std::size_t rows) const {
+std::size_t LanguageHead<T>::workspace(const OpSizes<T>& sizes, std::size_t rows) const {
   Carver forward;
   Carver backward;
   (void)lay_out_forward(forward, rows);
-  (void)lay_out_backward(backward, rows);
-  return std::max({forward.used(), backward.used(), projection_.backward_weight_workspace(rows)});
+  (void)lay_out_backward(backward, sizes, rows);
+  return std::max({forward.used(), backward.used(), projection_.backward_weight_workspace(sizes, rows)});
 }
 
 template <class T>
-double LanguageHead<T>::forward(cpu::ThreadTeam& team, std::size_t rows, const T* input,
-                                const std::int32_t* targets, double gradient_scale, const Kept& kept,
-                                std::span<std::byte> workspace, const LogitsObserver& observer) const {
+void LanguageHead<T>::forward(const Ops<T>& ops, std::size_t rows, const T* input,
+                              const std::int32_t* targets, double gradient_scale, const Kept& kept,
+                              double* loss, std::span<std::byte> workspace,
+                              const LogitsObserver& observer) const {
   Carver carve(workspace.data());
   ForwardScratch scratch = lay_out_forward(carve, rows);
   if constexpr (std::is_same_v<T, float>) scratch.logits = kept.logits_gradient;
-  cpu::rms_norm_forward<T>(team, input, gain_.value, scratch.normed, kept.inverse_rms, rows, hidden_,
-                           epsilon_);
-  projection_.forward_float(team, scratch.normed, scratch.logits, rows);
+  ops.rms_norm_forward(input, gain_.value, scratch.normed, kept.inverse_rms, rows, hidden_, epsilon_);
+  projection_.forward_float(ops, scratch.normed, scratch.logits, rows);
   if (observer) observer({scratch.logits, rows * vocabulary_});
-  const auto count = static_cast<double>(rows);
-  const auto scale = static_cast<float>(gradient_scale / count);
-  return cpu::cross_entropy<T>(team, scratch.logits, targets, scale, kept.logits_gradient, scratch.losses,
-                               rows, vocabulary_) /
-         count;
+  const auto scale = static_cast<float>(gradient_scale / static_cast<double>(rows));
+  ops.cross_entropy(scratch.logits, targets, scale, kept.logits_gradient, scratch.losses, loss, rows,
+                    vocabulary_);
 }
 
 template <class T>
-void LanguageHead<T>::backward_input(cpu::ThreadTeam& team, std::size_t rows, const T* input,
-                                     const Kept& kept, const Work& work, T* input_gradient,
+void LanguageHead<T>::backward_input(const Ops<T>& ops, std::size_t rows, const T* input, const Kept& kept,
+                                     const Work& work, T* input_gradient,
                                      std::span<std::byte> workspace) const {
   Carver carve(workspace.data());
-  const BackwardScratch scratch = lay_out_backward(carve, rows);
-  projection_.backward_input(team, kept.logits_gradient, scratch.normed_gradient, rows);
-  cpu::rms_norm_backward<T>(team, input, kept.inverse_rms, gain_.value, scratch.normed_gradient, nullptr,
-                            input_gradient, work.normed, work.gain, rows, hidden_, scratch.sums);
-  cpu::copy<T>(team, kept.logits_gradient, work.logits_gradient, rows, vocabulary_);
+  const BackwardScratch scratch = lay_out_backward(carve, ops.sizes(), rows);
+  projection_.backward_input(ops, kept.logits_gradient, scratch.normed_gradient, rows);
+  ops.rms_norm_backward(input, kept.inverse_rms, gain_.value, scratch.normed_gradient, nullptr,
+                        input_gradient, work.normed, work.gain, rows, hidden_, scratch.sums);
+  ops.copy(kept.logits_gradient, work.logits_gradient, rows, vocabulary_);
 }
 
 template <class T>
-void LanguageHead<T>::backward_weight(cpu::ThreadTeam& team, std::size_t rows, const Work& work,
+void LanguageHead<T>::backward_weight(const Ops<T>& ops, std::size_t rows, const Work& work,
                                       std::span<std::byte> workspace) const {
-  projection_.backward_weight(team, work.logits_gradient, work.normed, rows, workspace);
-  cpu::row_kernels<float>().accumulate(work.gain, gain_.gradient, hidden_);
+  projection_.backward_weight(ops, work.logits_gradient, work.normed, rows, workspace);
+  ops.accumulate(work.gain, gain_.gradient, hidden_);
 }
 
 template class LanguageHead<float>;

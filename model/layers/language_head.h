@@ -8,6 +8,7 @@
 
 #include "weft/model/layers/linear.h"
 #include "weft/model/llama_config.h"
+#include "weft/model/ops/ops.h"
 
 namespace weft {
 
@@ -31,31 +32,31 @@ class LanguageHead {
 
   explicit LanguageHead(const LlamaConfig& config);
 
-  void lay_out_state(Carver& carve);
+  void lay_out_state(Carver& carve, const OpSizes<T>& sizes);
   void append_parameters(std::vector<Parameter>& list) const;
-  void pack(cpu::ThreadTeam& team) { projection_.pack(team); }
+  void pack(const Ops<T>& ops) const { projection_.pack(ops); }
 
   [[nodiscard]] Kept lay_out_kept(Carver& carve, std::size_t rows) const;
   [[nodiscard]] Work lay_out_work(Carver& carve, std::size_t rows) const;
   /// Bytes of workspace of any of the functions below.
-  [[nodiscard]] std::size_t workspace(std::size_t rows) const;
+  [[nodiscard]] std::size_t workspace(const OpSizes<T>& sizes, std::size_t rows) const;
 
-  /// input[rows, hidden], targets[rows] (checked) -> the mean of the rows' losses. Their gradient, times
-  /// `gradient_scale`, is computed at once: the logits are needed only once.
-  double forward(cpu::ThreadTeam& team, std::size_t rows, const T* input, const std::int32_t* targets,
-                 double gradient_scale, const Kept& kept, std::span<std::byte> workspace,
-                 const LogitsObserver& observer) const;
-  void backward_input(cpu::ThreadTeam& team, std::size_t rows, const T* input, const Kept& kept,
-                      const Work& work, T* input_gradient, std::span<std::byte> workspace) const;
+  /// input[rows, hidden], targets[rows] (checked) -> the mean of the rows' losses at `loss`, on the host.
+  /// Their gradient, times `gradient_scale`, is computed at once: the logits are needed only once.
+  void forward(const Ops<T>& ops, std::size_t rows, const T* input, const std::int32_t* targets,
+               double gradient_scale, const Kept& kept, double* loss, std::span<std::byte> workspace,
+               const LogitsObserver& observer) const;
+  void backward_input(const Ops<T>& ops, std::size_t rows, const T* input, const Kept& kept, const Work& work,
+                      T* input_gradient, std::span<std::byte> workspace) const;
   /// Adds to the gradients.
-  void backward_weight(cpu::ThreadTeam& team, std::size_t rows, const Work& work,
+  void backward_weight(const Ops<T>& ops, std::size_t rows, const Work& work,
                        std::span<std::byte> workspace) const;
 
  private:
   struct ForwardScratch;
   struct BackwardScratch;
   ForwardScratch lay_out_forward(Carver& carve, std::size_t rows) const;
-  BackwardScratch lay_out_backward(Carver& carve, std::size_t rows) const;
+  BackwardScratch lay_out_backward(Carver& carve, const OpSizes<T>& sizes, std::size_t rows) const;
 
   std::size_t hidden_;
   std::size_t vocabulary_;

@@ -1,11 +1,15 @@
 #include "weft/model/llama/initial_weights.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "weft/base/random.h"
-#include "weft/model/ops/cpu/row_kernels.h"
+#include "weft/tensor/bfloat16.h"
 
 namespace weft {
 namespace {
@@ -20,12 +24,30 @@ std::uint64_t stream_of(std::string_view name) {
 void round_to_value(const Parameter& parameter, std::size_t first, std::size_t count) {
   if (parameter.master == nullptr) return;
   auto* value = reinterpret_cast<BFloat16*>(parameter.value);
-  cpu::row_kernels<BFloat16>().scale(parameter.master + first, 1.0f, value + first, count);
+  for (std::size_t i = first; i < first + count; ++i) value[i] = to_bfloat16(parameter.master[i]);
+}
+
+/// function(0) .. function(count - 1), on threads of their own: values are made on the host, whatever device
+/// computes with them. `function` does not throw.
+template <class Function>
+void for_each(int threads, std::size_t count, const Function& function) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) function(i);
+  };
+  std::vector<std::jthread> helpers;
+  try {
+    for (std::size_t i = 1; i < std::min<std::size_t>(static_cast<std::size_t>(threads), count); ++i)
+      helpers.emplace_back(work);
+  } catch (const std::system_error&) {
+    // fewer threads do it as well
+  }
+  work();
 }
 
 }  // namespace
 
-void set_initial_weights(cpu::ThreadTeam& team, const LlamaConfig& config, std::span<Parameter> parameters) {
+void set_initial_weights(const LlamaConfig& config, std::span<Parameter> parameters) {
   constexpr std::size_t chunk = 65536;
   for (const Parameter& parameter : parameters) {
     const std::string_view name = parameter.name;
@@ -42,7 +64,7 @@ void set_initial_weights(cpu::ThreadTeam& team, const LlamaConfig& config, std::
                                  : config.init_std;
     const CounterRandom random(config.seed, RandomPurpose::weights,
                                stream_of(parameter.tied_to.empty() ? name : parameter.tied_to));
-    team.parallel_for((n + chunk - 1) / chunk, [&](std::size_t block) {
+    for_each(config.threads, (n + chunk - 1) / chunk, [&](std::size_t block) {
       const std::size_t first = block * chunk;
       const std::size_t count = std::min(chunk, n - first);
       random.fill_normal(first, deviation, {full + first, count});

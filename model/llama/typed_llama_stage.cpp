@@ -7,10 +7,7 @@
 
 #include "weft/base/error.h"
 #include "weft/model/llama/initial_weights.h"
-#include "weft/model/ops/cpu/elementwise.h"
-#include "weft/model/ops/cpu/embedding.h"
-#include "weft/model/ops/cpu/rope.h"
-#include "weft/model/thread_team_of_thread.h"
+#include "weft/model/llama/tokens.h"
 
 namespace weft {
 namespace {
@@ -21,10 +18,14 @@ bool is_decayed(const std::string& name, const std::vector<std::string>& exclude
   });
 }
 
-cpu::Poll poll_of(const MicrobatchContext& context) {
+Poll poll_of(const MicrobatchContext& context) {
   const auto [function, owner] = context.poll_hook();
   return {.function = function, .argument = owner};
 }
+
+ComputeSettings compute_settings(const LlamaConfig& config) { return {.threads = config.threads}; }
+
+std::byte* bytes_of(void* values) { return static_cast<std::byte*>(values); }
 
 }  // namespace
 
@@ -32,6 +33,7 @@ template <class T>
 TypedLlamaStage<T>::TypedLlamaStage(const LlamaConfig& config, std::uint32_t first_layer,
                                     std::uint32_t layers)
     : config_(config),
+      sizes_(make_op_sizes<T>(compute_settings(config))),
       is_first_(first_layer == 0),
       is_last_(first_layer + layers == config.num_hidden_layers),
       largest_{config.micro_batch_size, config.sequence_length} {
@@ -46,15 +48,10 @@ TypedLlamaStage<T>::TypedLlamaStage(const LlamaConfig& config, std::uint32_t fir
 }
 
 template <class T>
-cpu::ThreadTeam& TypedLlamaStage<T>::team() const {
-  return thread_team_of_this_thread(config_.threads);
-}
-
-template <class T>
 void TypedLlamaStage<T>::lay_out_state(Carver& carve) {
   if (is_first_) embedding_.lay_out(carve, std::size_t{config_.vocab_size} * config_.hidden_size);
-  for (Layer& layer : layers_) layer.lay_out_state(carve);
-  if (head_) head_->lay_out_state(carve);
+  for (Layer& layer : layers_) layer.lay_out_state(carve, *sizes_);
+  if (head_) head_->lay_out_state(carve, *sizes_);
   const std::size_t angles = std::size_t{config_.sequence_length} * (config_.head_size() / 2);
   cosine_ = carve.take<float>(angles);
   sine_ = carve.take<float>(angles);
@@ -96,9 +93,14 @@ std::size_t TypedLlamaStage<T>::recomputed_bytes() const {
 }
 
 template <class T>
+std::size_t TypedLlamaStage<T>::target_bytes() const {
+  return is_last_ ? aligned(largest_.rows() * sizeof(std::int32_t)) : 0;
+}
+
+template <class T>
 std::size_t TypedLlamaStage<T>::op_workspace() const {
-  const std::size_t layer = layers_[0].workspace(largest_.batch, largest_.sequence);
-  return head_ ? std::max(layer, head_->workspace(largest_.rows())) : layer;
+  const std::size_t layer = layers_[0].workspace(*sizes_, largest_.batch, largest_.sequence);
+  return head_ ? std::max(layer, head_->workspace(*sizes_, largest_.rows())) : layer;
 }
 
 template <class T>
@@ -119,20 +121,25 @@ StagePlan TypedLlamaStage<T>::plan(const ShapeList& largest_input) {
   if (!is_last_) plan.outputs.push_back({config_.dtype, border(largest_), true});
   plan.activation_slot = activation.used();
   plan.weight_slot = weight.used();
-  plan.workspace = recomputed_bytes() + op_workspace();
+  plan.workspace = recomputed_bytes() + target_bytes() + op_workspace();
   plan.state = state.used();
   return plan;
 }
 
 template <class T>
-void TypedLlamaStage<T>::allocate(Arena& state, Queue&) {
+void TypedLlamaStage<T>::allocate(Arena& state, Queue& queue) {
+  ops_ = make_ops<T>(queue, compute_settings(config_));
   Carver count;
   lay_out_state(count);
   Carver carve(state.take(count.used()));
   lay_out_state(carve);
-  cpu::rope_table(rope_frequencies(config_), config_.sequence_length, cosine_, sine_);
+  const std::size_t angles = std::size_t{config_.sequence_length} * (config_.head_size() / 2);
+  std::vector<float> table(2 * angles);
+  fill_rope_table(rope_frequencies(config_), config_.sequence_length, table.data(), table.data() + angles);
+  queue.upload(bytes_of(cosine_), std::as_bytes(std::span(table).first(angles)));
+  queue.upload(bytes_of(sine_), std::as_bytes(std::span(table).last(angles)));
   make_parameters();
-  set_initial_weights(team(), config_, parameters_);
+  set_initial_weights(config_, parameters_);
   parameters_changed();
 }
 
@@ -150,8 +157,8 @@ void TypedLlamaStage<T>::make_parameters() {
 
 template <class T>
 void TypedLlamaStage<T>::parameters_changed() {
-  for (Layer& layer : layers_) layer.pack(team());
-  if (head_) head_->pack(team());
+  for (Layer& layer : layers_) layer.pack(*ops_);
+  if (head_) head_->pack(*ops_);
 }
 
 template <class T>
@@ -180,8 +187,9 @@ std::span<const std::int32_t> TypedLlamaStage<T>::tokens_of(const TensorList* li
       (*list)[0].dtype() != DType::int32)
     throw Error("a Llama takes the " + std::string(what) + "s of a micro-batch as int32 " + expected.str());
   const auto* tokens = (*list)[0].template as<std::int32_t>();
-  cpu::check_tokens(tokens, size.rows(), config_.vocab_size, what);
-  return {tokens, size.rows()};
+  const std::span<const std::int32_t> rows(tokens, size.rows());
+  check_tokens(rows, config_.vocab_size, what);
+  return rows;
 }
 
 template <class T>
@@ -200,57 +208,58 @@ typename DecoderLayer<T>::Kept TypedLlamaStage<T>::kept_of(std::size_t layer, st
 
 template <class T>
 Task<StageOutput> TypedLlamaStage<T>::forward(MicrobatchContext& context) {
-  cpu::ThreadTeam& threads = team();
-  const PollWhile poll(threads, poll_of(context));
+  const Ops<T>& ops = *ops_;
+  const PollWhile poll(ops, poll_of(context));
   const Size size = note_size(context);
   Carver carve(context.activation.data());
   lay_out_kept(carve, size);
   if (is_first_) {
     const std::span<const std::int32_t> tokens = tokens_of(context.inputs, size, "token");
-    context.queue->upload(reinterpret_cast<std::byte*>(kept_.tokens), std::as_bytes(tokens));
-    cpu::embedding_forward<T>(threads, kept_.tokens, embedding_.value, kept_.inputs[0], size.rows(),
-                              config_.hidden_size);
+    context.queue->upload(bytes_of(kept_.tokens), std::as_bytes(tokens));
+    ops.embedding_forward(kept_.tokens, embedding_.value, kept_.inputs[0], size.rows(), config_.hidden_size);
   }
 
   StageOutput output;
   T* leaves = is_last_ ? kept_.head_input : border_tensor(context, size, output);
-  const auto workspace = context.workspace.subspan(recomputed_bytes());
+  const auto workspace = op_workspace_of(context);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const T* input = i == 0 && !is_first_ ? context.input[0].template as<T>() : kept_.inputs[i];
     const auto kept = kept_of(i, context.workspace, size);
-    layers_[i].compute_kept(threads, size.batch, size.sequence, rope(), input, kept, workspace);
-    layers_[i].compute_output(threads, size.rows(), kept,
-                              i + 1 < layers_.size() ? kept_.inputs[i + 1] : leaves, workspace);
+    layers_[i].compute_kept(ops, size.batch, size.sequence, rope(), input, kept, workspace);
+    layers_[i].compute_output(ops, size.rows(), kept, i + 1 < layers_.size() ? kept_.inputs[i + 1] : leaves,
+                              workspace);
   }
-  if (is_last_)
-    *context.loss =
-        head_->forward(threads, size.rows(), leaves, tokens_of(context.targets, size, "target").data(),
-                       1.0 / context.microbatches, kept_.head, workspace, observer_);
+  if (is_last_) {
+    const std::span<const std::int32_t> targets = tokens_of(context.targets, size, "target");
+    std::byte* uploaded = context.workspace.data() + recomputed_bytes();
+    context.queue->upload(uploaded, std::as_bytes(targets));
+    head_->forward(ops, size.rows(), leaves, reinterpret_cast<const std::int32_t*>(uploaded),
+                   1.0 / context.microbatches, kept_.head, context.loss, workspace, observer_);
+  }
   co_return output;
 }
 
 template <class T>
 Task<StageOutput> TypedLlamaStage<T>::backward_input(MicrobatchContext& context, TensorList output_gradient) {
-  cpu::ThreadTeam& threads = team();
-  const PollWhile poll(threads, poll_of(context));
+  const Ops<T>& ops = *ops_;
+  const PollWhile poll(ops, poll_of(context));
   const Size size = noted_size(context);
   Carver carve_kept(context.activation.data());
   Carver carve_work(context.weight.data());
   lay_out_kept(carve_kept, size);
   lay_out_work(carve_work, size);
-  const auto workspace = context.workspace.subspan(recomputed_bytes());
+  const auto workspace = op_workspace_of(context);
   if (is_first_)
-    context.queue->copy(reinterpret_cast<std::byte*>(work_.tokens),
-                        reinterpret_cast<const std::byte*>(kept_.tokens), size.rows() * sizeof(std::int32_t));
+    context.queue->copy(bytes_of(work_.tokens), bytes_of(kept_.tokens), size.rows() * sizeof(std::int32_t));
   if (is_last_) {
-    head_->backward_input(threads, size.rows(), kept_.head_input, kept_.head, work_.head,
+    head_->backward_input(ops, size.rows(), kept_.head_input, kept_.head, work_.head,
                           work_.output_gradients.back(), workspace);
   } else {
     if (output_gradient.size() != 1 || output_gradient[0].shape() != border(size) ||
         output_gradient[0].dtype() != config_.dtype)
       throw Error("a Llama stage got a gradient that has not the shape of its output");
-    cpu::copy<T>(threads, output_gradient[0].template as<T>(), work_.output_gradients.back(), size.rows(),
-                 config_.hidden_size);
+    ops.copy(output_gradient[0].template as<T>(), work_.output_gradients.back(), size.rows(),
+             config_.hidden_size);
     output_gradient.clear();
   }
 
@@ -260,28 +269,27 @@ Task<StageOutput> TypedLlamaStage<T>::backward_input(MicrobatchContext& context,
     const T* input = i == 0 && !is_first_ ? context.input[0].template as<T>() : kept_.inputs[i];
     const auto kept = kept_of(i, context.workspace, size);
     if (config_.recompute_layer)
-      layers_[i].compute_kept(threads, size.batch, size.sequence, rope(), input, kept, workspace);
-    layers_[i].backward_input(threads, size.batch, size.sequence, rope(), input, kept,
-                              work_.output_gradients[i], work_.layers[i],
-                              i > 0 ? work_.output_gradients[i - 1] : leaves, workspace);
+      layers_[i].compute_kept(ops, size.batch, size.sequence, rope(), input, kept, workspace);
+    layers_[i].backward_input(ops, size.batch, size.sequence, rope(), input, kept, work_.output_gradients[i],
+                              work_.layers[i], i > 0 ? work_.output_gradients[i - 1] : leaves, workspace);
   }
   co_return output;
 }
 
 template <class T>
 Task<void> TypedLlamaStage<T>::backward_weight(MicrobatchContext& context) {
-  cpu::ThreadTeam& threads = team();
-  const PollWhile poll(threads, poll_of(context));
+  const Ops<T>& ops = *ops_;
+  const PollWhile poll(ops, poll_of(context));
   const Size size = noted_size(context);
   Carver carve(context.weight.data());
   lay_out_work(carve, size);
-  if (is_last_) head_->backward_weight(threads, size.rows(), work_.head, context.workspace);
+  if (is_last_) head_->backward_weight(ops, size.rows(), work_.head, context.workspace);
   for (std::size_t i = layers_.size(); i-- > 0;)
-    layers_[i].backward_weight(threads, size.rows(), work_.output_gradients[i], work_.layers[i],
+    layers_[i].backward_weight(ops, size.rows(), work_.output_gradients[i], work_.layers[i],
                                context.workspace);
   if (is_first_)
-    cpu::embedding_backward<T>(threads, work_.tokens, work_.embedded_gradient, embedding_.gradient,
-                               size.rows(), config_.hidden_size);
+    ops.embedding_backward(work_.tokens, work_.embedded_gradient, embedding_.gradient, size.rows(),
+                           config_.hidden_size);
   co_return;
 }
 

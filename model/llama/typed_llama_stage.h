@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -8,7 +9,7 @@
 #include "weft/model/layers/decoder_layer.h"
 #include "weft/model/layers/language_head.h"
 #include "weft/model/llama/llama_stage.h"
-#include "weft/model/ops/cpu/thread_team.h"
+#include "weft/model/ops/ops.h"
 
 namespace weft {
 
@@ -60,7 +61,11 @@ class TypedLlamaStage final : public LlamaStage {
   [[nodiscard]] std::size_t op_workspace() const;
   void make_parameters();
 
-  [[nodiscard]] cpu::ThreadTeam& team() const;
+  /// What comes before the op's own workspace: the recomputed layer's Kept, and the last stage's targets.
+  [[nodiscard]] std::size_t target_bytes() const;
+  [[nodiscard]] std::span<std::byte> op_workspace_of(const MicrobatchContext& context) const {
+    return context.workspace.subspan(recomputed_bytes() + target_bytes());
+  }
   [[nodiscard]] RopeTable rope() const noexcept { return {.cosine = cosine_, .sine = sine_}; }
   [[nodiscard]] Shape border(Size size) const { return {size.batch, size.sequence, config_.hidden_size}; }
   /// The size of a micro-batch from what arrived; checked, and noted for I and W.
@@ -77,6 +82,8 @@ class TypedLlamaStage final : public LlamaStage {
                                              Size size) const;
 
   LlamaConfig config_;
+  std::unique_ptr<OpSizes<T>> sizes_;
+  std::unique_ptr<Ops<T>> ops_;  // from allocate on
   bool is_first_;
   bool is_last_;
   Size largest_;

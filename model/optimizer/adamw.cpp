@@ -4,9 +4,6 @@
 #include <utility>
 
 #include "weft/base/error.h"
-#include "weft/model/ops/cpu/row_kernels.h"
-#include "weft/model/optimizer/parameter_chunks.h"
-#include "weft/model/thread_team_of_thread.h"
 
 namespace weft {
 
@@ -25,7 +22,8 @@ std::size_t AdamWOptimizer::state_bytes(std::span<Parameter* const> parameters) 
   return bytes;
 }
 
-void AdamWOptimizer::allocate(std::span<Parameter* const> parameters, Arena& state, Queue&) {
+void AdamWOptimizer::allocate(std::span<Parameter* const> parameters, Arena& state, Queue& queue) {
+  ops_.emplace(queue, ComputeSettings{.threads = config_.threads});
   entries_.clear();
   for (Parameter* parameter : parameters) {
     const std::size_t bytes = parameter->shape.elements() * sizeof(float);
@@ -38,7 +36,7 @@ void AdamWOptimizer::allocate(std::span<Parameter* const> parameters, Arena& sta
 void AdamWOptimizer::update(std::uint64_t step, double gradient_scale) {
   const double rate = config_.learning_rate(step);
   const auto t = static_cast<double>(step);
-  cpu::AdamWFactors factors;
+  AdamWFactors factors;
   factors.gradient_scale = static_cast<float>(gradient_scale);
   factors.beta1_rest = static_cast<float>(1 - config_.beta1);
   factors.beta2 = static_cast<float>(config_.beta2);
@@ -46,15 +44,13 @@ void AdamWOptimizer::update(std::uint64_t step, double gradient_scale) {
   factors.step_size = static_cast<float>(rate / (1 - std::pow(config_.beta1, t)));
   factors.second_moment_correction = static_cast<float>(std::sqrt(1 - std::pow(config_.beta2, t)));
   factors.epsilon = static_cast<float>(config_.epsilon);
-  cpu::ThreadTeam& team = thread_team_of_this_thread(config_.threads);
   for (const Entry& entry : entries_) {
     factors.keep = entry.parameter->weight_decay ? static_cast<float>(1 - rate * config_.weight_decay) : 1.0f;
-    for_chunks(team, *entry.parameter,
-               [&](auto* value, float* master, float* gradient, std::size_t at, std::size_t count) {
-                 using T = std::remove_pointer_t<decltype(value)>;
-                 cpu::row_kernels<T>().adamw(value, master, gradient, entry.first + at, entry.second + at,
-                                             count, factors);
-               });
+    const Parameter& parameter = *entry.parameter;
+    ops_->with(parameter, [&](const auto& ops, auto* value) {
+      ops.adamw(value, parameter.master, parameter.gradient, entry.first, entry.second,
+                parameter.shape.elements(), factors);
+    });
   }
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 // AdamW (Loshchilov and Hutter 2019), with bias correction and in the order of operations of PyTorch.
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "weft/actors/optimizer.h"
+#include "weft/model/optimizer/ops_by_type.h"
 
 namespace weft {
 
@@ -41,6 +43,7 @@ class AdamWOptimizer final : public Optimizer {
   };
   AdamWConfig config_;
   std::vector<Entry> entries_;
+  std::optional<OpsByType> ops_;  // from allocate on
 };
 
 }  // namespace weft

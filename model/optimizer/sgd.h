@@ -1,5 +1,6 @@
 #pragma once
 // Plain stochastic gradient descent, as PyTorch's SGD without momentum.
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,7 @@ class SgdOptimizer final : public Optimizer {
  private:
   SgdConfig config_;
   std::vector<Parameter*> parameters_;
+  std::optional<OpsByType> ops_;  // from allocate on
 };
 
 }  // namespace weft

@@ -68,6 +68,19 @@ TEST(Layout, ForeignHeadersStayWhereTheyBelong) {
     }
 }
 
+TEST(Layout, LayersStagesAndOptimizersKnowNoDevice) {
+  std::size_t seen = 0;
+  for (const Include& include : includes()) {
+    const std::string file = include.file.generic_string();
+    const bool shared = file.rfind("model/layers/", 0) == 0 || file.rfind("model/llama/", 0) == 0 ||
+                        file.rfind("model/optimizer/", 0) == 0;
+    seen += shared;
+    EXPECT_FALSE(shared && include.name.rfind("weft/model/ops/c", 0) == 0)
+        << include.file << " includes " << include.name << ", not weft/model/ops/ops.h";
+  }
+  EXPECT_GT(seen, 50u);
+}
+
 TEST(Layout, SlowHeadersAreInNoHeader) {
   // Some headers are private to one folder's sources; those may say so here.
   const std::set<std::string> private_headers = {

@@ -10,6 +10,8 @@
 
 #include "weft/base/error.h"
 #include "weft/base/random.h"
+#include "weft/model/layers/rope_table.h"
+#include "weft/model/llama/tokens.h"
 #include "weft/model/ops/cpu/attention.h"
 #include "weft/model/ops/cpu/column_sum.h"
 #include "weft/model/ops/cpu/cross_entropy.h"
@@ -19,7 +21,7 @@
 #include "weft/model/ops/cpu/rope.h"
 #include "weft/model/ops/cpu/swiglu.h"
 
-namespace weft::cpu {
+namespace weft {
 
 // Names the cases below.
 static void PrintTo(const AttentionShape& shape, std::ostream* out) {
@@ -27,6 +29,9 @@ static void PrintTo(const AttentionShape& shape, std::ostream* out) {
        << shape.head_dim;
 }
 
+}  // namespace weft
+
+namespace weft::cpu {
 namespace {
 
 using Floats = std::vector<float>;
@@ -244,7 +249,7 @@ TEST_P(Attention, with_rotary_embedding_has_the_values_and_gradients_of_its_form
   Floats cosine(shape.sequence * shape.head_dim / 2), sine(cosine.size());
   Floats frequencies(shape.head_dim / 2);
   for (std::size_t i = 0; i < frequencies.size(); ++i) frequencies[i] = 1.0f / static_cast<float>(1 + 3 * i);
-  rope_table(frequencies, shape.sequence, cosine.data(), sine.data());
+  fill_rope_table(frequencies, shape.sequence, cosine.data(), sine.data());
   ThreadTeam one(1);
   const AttentionResult result = run_attention(one, shape, qkv, weights, cosine, sine);
   expect_close(result.out, attention_reference(to_double(qkv), shape, cosine, sine), 2e-6);
@@ -317,11 +322,11 @@ TEST(Embedding, gathers_rows_and_adds_gradients_of_repeated_tokens) {
   }
 }
 
-TEST(Embedding, names_a_token_outside_the_vocabulary) {
+TEST(CheckTokens, names_a_token_outside_the_vocabulary) {
   for (const std::int32_t bad : {-1, 5}) {
     const std::vector<std::int32_t> tokens{0, 4, bad};
     try {
-      check_tokens(tokens.data(), 3, 5, "token");
+      check_tokens(tokens, 5, "token");
       FAIL();
     } catch (const Error& error) {
       EXPECT_EQ(std::string(error.what()),

@@ -1,20 +1,11 @@
 #include "weft/model/ops/cpu/embedding.h"
 
 #include <algorithm>
-#include <string>
 
-#include "weft/base/error.h"
 #include "weft/model/ops/cpu/row_blocks.h"
 #include "weft/model/ops/cpu/row_kernels.h"
 
 namespace weft::cpu {
-
-void check_tokens(const std::int32_t* tokens, std::size_t rows, std::size_t vocabulary, const char* what) {
-  for (std::size_t i = 0; i < rows; ++i)
-    if (tokens[i] < 0 || static_cast<std::size_t>(tokens[i]) >= vocabulary)
-      throw Error(std::string(what) + " " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
-                  " of the micro-batch is outside the vocabulary of " + std::to_string(vocabulary));
-}
 
 template <class T>
 void embedding_forward(ThreadTeam& team, const std::int32_t* tokens, const T* table, T* y, std::size_t rows,

@@ -7,9 +7,6 @@
 
 namespace weft::cpu {
 
-/// Throws Error, naming position and value, when one of tokens[rows] is not in [0, vocabulary).
-void check_tokens(const std::int32_t* tokens, std::size_t rows, std::size_t vocabulary, const char* what);
-
 /// tokens[rows], table[vocabulary, n] -> y[rows, n]. The tokens have been checked.
 template <class T>
 void embedding_forward(ThreadTeam& team, const std::int32_t* tokens, const T* table, T* y, std::size_t rows,

@@ -1,21 +1,9 @@
 #include "weft/model/ops/cpu/rope.h"
 
-#include <cmath>
-
 #include "weft/model/ops/cpu/row_blocks.h"
 #include "weft/model/ops/cpu/row_kernels.h"
 
 namespace weft::cpu {
-
-void rope_table(const std::vector<float>& frequencies, std::size_t positions, float* cosine, float* sine) {
-  const std::size_t half = frequencies.size();
-  for (std::size_t position = 0; position < positions; ++position)
-    for (std::size_t i = 0; i < half; ++i) {
-      const float angle = static_cast<float>(position) * frequencies[i];
-      cosine[position * half + i] = static_cast<float>(std::cos(static_cast<double>(angle)));
-      sine[position * half + i] = static_cast<float>(std::sin(static_cast<double>(angle)));
-    }
-}
 
 template <class T>
 void rope_forward(ThreadTeam& team, T* x, const float* cosine, const float* sine, std::size_t rows,

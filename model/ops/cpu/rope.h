@@ -2,15 +2,10 @@
 // Rotary position embedding (Su et al. 2021) as Hugging Face computes it: pair i of a head is (x[i],
 // x[i + head_dim / 2]).
 #include <cstddef>
-#include <vector>
 
 #include "weft/model/ops/cpu/thread_team.h"
 
 namespace weft::cpu {
-
-/// Cosines and sines of frequency[i] * position, float, as cosine[positions, half] and sine[positions, half].
-/// The angle is rounded to float, as in models trained with Hugging Face's or Nanotron's code.
-void rope_table(const std::vector<float>& frequencies, std::size_t positions, float* cosine, float* sine);
 
 /// Rotates the first `heads` heads of each row of x[batch * sequence, row_stride] in place, row
 /// (b, s) by the angles of position s. cosine and sine are [>= sequence, head_dim / 2].

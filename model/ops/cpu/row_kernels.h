@@ -7,28 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "weft/model/ops/update_factors.h"
 #include "weft/tensor/bfloat16.h"
 
 namespace weft::cpu {
-
-/// What one AdamW update needs beside the tensors.
-struct AdamWFactors {
-  float gradient_scale = 1;  ///< clipping
-  float keep = 1;            ///< 1 - learning rate * weight decay
-  float beta1_rest = 0;      ///< 1 - beta1
-  float beta2 = 0;
-  float beta2_rest = 0;                ///< 1 - beta2
-  float step_size = 0;                 ///< learning rate / (1 - beta1^t)
-  float second_moment_correction = 1;  ///< sqrt(1 - beta2^t)
-  float epsilon = 0;
-};
-
-/// What one SGD update needs beside the tensors.
-struct SgdFactors {
-  float gradient_scale = 1;  ///< clipping
-  float learning_rate = 0;
-  float weight_decay = 0;
-};
 
 /// A block of attention scores, scores[keys, width]: one row a key, one column a query, the first one being
 /// query number `first_query`. A query sees the keys up to its own number.

@@ -6,13 +6,9 @@
 #include <memory>
 #include <type_traits>
 
-namespace weft::cpu {
+#include "weft/model/ops/poll.h"
 
-/// What the calling thread runs now and then during a long op: a function and its argument.
-struct Poll {
-  void (*function)(void*) = nullptr;
-  void* argument = nullptr;
-};
+namespace weft::cpu {
 
 /// Sets the floating-point control word (MXCSR) of the calling thread to the one every computing thread of
 /// weft uses: round to nearest, exceptions masked, denormals flushed to zero and read as zero (they would be
