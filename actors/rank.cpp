@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "weft/actors/gradient_range.h"
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
 #include "weft/scheduling/policies/in_turn_policy.h"
@@ -79,6 +80,7 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
     stages_.push_back(stages(stage, static_cast<std::uint16_t>(plan.schedule.stage_count)));
     stages_.back()->plan(plan.inputs[stage]);
     stages_.back()->allocate(arena_, *queue_);
+    gradient_ranges_.push_back(gradient_range(stage, stages_.back()->parameters()));
     auto& gradients = gradients_.emplace_back();
     for (Parameter& parameter : stages_.back()->parameters()) {
       parameters_.push_back(&parameter);

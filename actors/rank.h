@@ -60,7 +60,7 @@ class Rank {
   /// Takes all memory and makes this rank's stages with their initial values. `rank` is its number in the
   /// world, which the transport connects: replicas of the plan's pipeline, as Mesh counts them. `plan` and
   /// `transport` outlive the rank. Throws DeviceError when this build or machine lacks the device, Error when
-  /// the world is not made of whole pipelines or memory is short.
+  /// the world is not made of whole pipelines, memory is short or a stage's gradients are scattered.
   Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& stages,
        const OptimizerFactory& optimizer, Transport& transport, RankOptions options);
   ~Rank();
@@ -90,6 +90,10 @@ class Rank {
   [[nodiscard]] const PipelinePlan& plan() const noexcept { return plan_; }
   /// This rank's parameters in the order of the model.
   [[nodiscard]] std::span<Parameter* const> parameters() const noexcept { return parameters_; }
+  /// All gradients of each of this rank's stages, ascending: one range a stage, see gradient_range.h.
+  [[nodiscard]] std::span<const std::span<float>> gradient_ranges() const noexcept {
+    return gradient_ranges_;
+  }
   [[nodiscard]] Optimizer& optimizer() noexcept { return *optimizer_; }
   /// To be called after parameters were written from outside.
   void parameters_changed();
@@ -121,11 +125,12 @@ class Rank {
   std::unique_ptr<Group> pipeline_;  // of this replica
   std::uint64_t step_ = 0;
   StepReport report_;
-  std::vector<std::byte*> tie_buffers_;        // [tie], where the first use is here and the second is not
-  std::vector<std::byte> part_;                // this rank's share of the agreement
-  std::vector<std::vector<std::byte>> parts_;  // all shares, on rank 0
-  std::vector<std::byte> agreement_;           // what rank 0 says
-  std::vector<std::vector<double>> squares_;   // [stage][parameter], on rank 0
+  std::vector<std::byte*> tie_buffers_;            // [tie], where the first use is here and the second is not
+  std::vector<std::byte> part_;                    // this rank's share of the agreement
+  std::vector<std::vector<std::byte>> parts_;      // all shares, on rank 0
+  std::vector<std::byte> agreement_;               // what rank 0 says
+  std::vector<std::vector<double>> squares_;       // [stage][parameter], on rank 0
+  std::vector<std::span<float>> gradient_ranges_;  // [own stage]
   std::vector<std::vector<std::span<const float>>> gradients_;  // [own stage][parameter]
   std::vector<double> own_squares_;                             // of one stage, [parameter]
 };

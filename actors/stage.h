@@ -108,7 +108,8 @@ class Stage {
   /// Sizes, from the largest shapes that can arrive (empty at the first stage). Called once, before allocate.
   virtual StagePlan plan(const ShapeList& largest_input) = 0;
   /// Takes the stage's lasting memory (StagePlan::state bytes), which lies on the queue's device, and sets
-  /// initial values, a pure function of configuration and seed. The queue outlives the stage.
+  /// initial values, a pure function of configuration and seed. The parameters' gradients are taken one after
+  /// another, apart from all else: see gradient_range.h. The queue outlives the stage.
   virtual void allocate(Arena& state, Queue& queue) = 0;
   /// For the update, norm, hash and checkpoint; in the order of the model. Stays valid and unchanged after
   /// allocate.

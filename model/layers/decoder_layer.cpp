@@ -48,7 +48,7 @@ DecoderLayer<T>::DecoderLayer(const LlamaConfig& config, std::uint32_t number)
       down_(config.hidden_size, config.intermediate_size, 0) {}
 
 template <class T>
-void DecoderLayer<T>::lay_out_state(Carver& carve, const OpSizes<T>& sizes) {
+void DecoderLayer<T>::lay_out_state(StateCarver& carve, const OpSizes<T>& sizes) {
   for (Linear<T>* linear : {&qkv_, &attention_output_, &gate_up_, &down_}) linear->lay_out(carve, sizes);
   input_gain_.lay_out(carve, hidden_);
   middle_gain_.lay_out(carve, hidden_);

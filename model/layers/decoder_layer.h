@@ -45,7 +45,7 @@ class DecoderLayer {
 
   DecoderLayer(const LlamaConfig& config, std::uint32_t number);
 
-  void lay_out_state(Carver& carve, const OpSizes<T>& sizes);
+  void lay_out_state(StateCarver& carve, const OpSizes<T>& sizes);
   void append_parameters(std::vector<Parameter>& list) const;
   void pack(const Ops<T>& ops) const;
 

@@ -27,7 +27,7 @@ LanguageHead<T>::LanguageHead(const LlamaConfig& config)
       projection_(config.vocab_size, config.hidden_size, 0) {}
 
 template <class T>
-void LanguageHead<T>::lay_out_state(Carver& carve, const OpSizes<T>& sizes) {
+void LanguageHead<T>::lay_out_state(StateCarver& carve, const OpSizes<T>& sizes) {
   gain_.lay_out(carve, hidden_);
   projection_.lay_out(carve, sizes);
 }

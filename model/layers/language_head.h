@@ -32,7 +32,7 @@ class LanguageHead {
 
   explicit LanguageHead(const LlamaConfig& config);
 
-  void lay_out_state(Carver& carve, const OpSizes<T>& sizes);
+  void lay_out_state(StateCarver& carve, const OpSizes<T>& sizes);
   void append_parameters(std::vector<Parameter>& list) const;
   void pack(const Ops<T>& ops) const { projection_.pack(ops); }
 

@@ -3,11 +3,11 @@
 namespace weft {
 
 template <class T>
-void Linear<T>::lay_out(Carver& carve, const OpSizes<T>& sizes) {
+void Linear<T>::lay_out(StateCarver& carve, const OpSizes<T>& sizes) {
   weight_.lay_out(carve, out_ * in_);
   if (has_bias()) bias_.lay_out(carve, out_);
   packed_ = {.value = weight_.value,
-             .packed = carve.take<std::byte>(sizes.packed_bytes(out_, in_)),
+             .packed = carve.rest.take<std::byte>(sizes.packed_bytes(out_, in_)),
              .out = out_,
              .in = in_};
 }

@@ -15,7 +15,7 @@ class Linear {
   /// A layer of `out` features from `in`, with `bias` features of bias: none or all of `out`.
   Linear(std::size_t out, std::size_t in, std::size_t bias) : out_(out), in_(in), bias_count_(bias) {}
 
-  void lay_out(Carver& carve, const OpSizes<T>& sizes);
+  void lay_out(StateCarver& carve, const OpSizes<T>& sizes);
   void pack(const Ops<T>& ops) const { ops.pack(packed_); }
   [[nodiscard]] const Trained<T>& weight() const noexcept { return weight_; }
   [[nodiscard]] const Trained<T>& bias() const noexcept { return bias_; }

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "weft/actors/stage.h"
-#include "weft/model/carver.h"
+#include "weft/model/state_carver.h"
 #include "weft/tensor/bfloat16.h"
 
 namespace weft {
@@ -23,10 +23,10 @@ struct Trained {
   float* gradient = nullptr;
   float* master = nullptr;  // null for float
 
-  void lay_out(Carver& carve, std::size_t count) {
-    value = carve.take<T>(count);
-    gradient = carve.take<float>(count);
-    if constexpr (!std::is_same_v<T, float>) master = carve.take<float>(count);
+  void lay_out(StateCarver& carve, std::size_t count) {
+    value = carve.rest.take<T>(count);
+    gradient = carve.gradients.take<float>(count);
+    if constexpr (!std::is_same_v<T, float>) master = carve.rest.take<float>(count);
   }
 
   /// The parameter whose elements begin at `first`.

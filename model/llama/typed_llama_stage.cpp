@@ -48,13 +48,13 @@ TypedLlamaStage<T>::TypedLlamaStage(const LlamaConfig& config, std::uint32_t fir
 }
 
 template <class T>
-void TypedLlamaStage<T>::lay_out_state(Carver& carve) {
+void TypedLlamaStage<T>::lay_out_state(StateCarver& carve) {
   if (is_first_) embedding_.lay_out(carve, std::size_t{config_.vocab_size} * config_.hidden_size);
   for (Layer& layer : layers_) layer.lay_out_state(carve, *sizes_);
   if (head_) head_->lay_out_state(carve, *sizes_);
   const std::size_t angles = std::size_t{config_.sequence_length} * (config_.head_size() / 2);
-  cosine_ = carve.take<float>(angles);
-  sine_ = carve.take<float>(angles);
+  cosine_ = carve.rest.take<float>(angles);
+  sine_ = carve.rest.take<float>(angles);
 }
 
 template <class T>
@@ -113,7 +113,7 @@ StagePlan TypedLlamaStage<T>::plan(const ShapeList& largest_input) {
                 std::string(dtype_name(largest_input[0].dtype)));
   Carver activation;
   Carver weight;
-  Carver state;
+  StateCarver state;
   lay_out_kept(activation, largest_);
   lay_out_work(weight, largest_);
   lay_out_state(state);
@@ -129,9 +129,9 @@ StagePlan TypedLlamaStage<T>::plan(const ShapeList& largest_input) {
 template <class T>
 void TypedLlamaStage<T>::allocate(Arena& state, Queue& queue) {
   ops_ = make_ops<T>(queue, compute_settings(config_));
-  Carver count;
+  StateCarver count;
   lay_out_state(count);
-  Carver carve(state.take(count.used()));
+  StateCarver carve(state.take(count.used()), count);
   lay_out_state(carve);
   const std::size_t angles = std::size_t{config_.sequence_length} * (config_.head_size() / 2);
   std::vector<float> table(2 * angles);

@@ -53,7 +53,7 @@ class TypedLlamaStage final : public LlamaStage {
     typename LanguageHead<T>::Work head{};
   };
 
-  void lay_out_state(Carver& carve);
+  void lay_out_state(StateCarver& carve);
   void lay_out_kept(Carver& carve, Size size);
   void lay_out_work(Carver& carve, Size size);
   /// Bytes at the front of the workspace that hold one layer's Kept while it is recomputed.

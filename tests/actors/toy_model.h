@@ -59,11 +59,11 @@ class ToyStage final : public Stage {
     for (std::uint32_t l = 0; l < layers_; ++l) {
       Parameter& p = parameters_[l];
       p.value = state.take(matrix_bytes());
-      p.gradient = reinterpret_cast<float*>(state.take(matrix_bytes()));
       const std::uint32_t seed = p.tied_to.empty() ? first_layer_ + l : 0;
       for (std::uint32_t i = 0; i < options_.width * options_.width; ++i)
         weight(l)[i] = 0.5f * std::sin(1.0f + static_cast<float>(i) * 0.7f + static_cast<float>(seed) * 1.3f);
     }
+    for (Parameter& p : parameters_) p.gradient = reinterpret_cast<float*>(state.take(matrix_bytes()));
   }
   std::span<Parameter> parameters() override { return parameters_; }
 

@@ -39,7 +39,8 @@ TYPED_TEST(Layers, OfADecoderCallOpsOnly) {
   const RecordingOps<T>& ops = this->ops_;
   DecoderLayer<T> layer(this->config_, 0);
   Carver nothing;
-  layer.lay_out_state(nothing, *this->sizes_);
+  StateCarver no_state;
+  layer.lay_out_state(no_state, *this->sizes_);
   const auto kept = layer.lay_out_kept(nothing, 1, 3);
   const auto work = layer.lay_out_work(nothing, 1, 3);
   layer.pack(ops);
@@ -66,7 +67,8 @@ TYPED_TEST(Layers, OfTheHeadCallOpsOnly) {
   const RecordingOps<T>& ops = this->ops_;
   LanguageHead<T> head(this->config_);
   Carver nothing;
-  head.lay_out_state(nothing, *this->sizes_);
+  StateCarver no_state;
+  head.lay_out_state(no_state, *this->sizes_);
   const auto kept = head.lay_out_kept(nothing, 3);
   const auto work = head.lay_out_work(nothing, 3);
   head.pack(ops);

@@ -5,8 +5,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "llama_runs.h"
+#include "weft/actors/gradient_range.h"
 #include "weft/base/random.h"
 
 namespace weft::test {
@@ -209,6 +211,28 @@ TEST(LlamaStage, names_the_parameters_as_hugging_face_does_before_and_after_allo
   EXPECT_EQ(end.back().name, "lm_head.weight");
   EXPECT_EQ(end.back().tied_to, "model.embed_tokens.weight");
   EXPECT_FALSE(end.back().weight_decay);
+}
+
+TEST(LlamaStage, keeps_its_gradients_in_one_range_whose_padding_stays_zero) {
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    LlamaConfig config = small_config();
+    config.dtype = dtype;
+    config.attention_bias = true;
+    const auto stage = make_llama_stage(config, 1, 2);
+    const TensorSpec border{dtype, Shape{2, 39, config.hidden_size}, true};
+    Arena arena(stage->plan({border}).state, "test");
+    const auto queue = make_queue({});
+    stage->allocate(arena, *queue);
+    EXPECT_EQ(arena.used(), arena.size());
+    const std::span<float> range = gradient_range(1, stage->parameters());
+    std::size_t elements = 0;
+    for (const Parameter& p : stage->parameters()) {
+      elements += p.shape.elements();
+      std::fill_n(p.gradient, p.shape.elements(), 1.0f);
+    }
+    EXPECT_GT(range.size(), elements);  // 52 columns and biases of 36: there is padding
+    EXPECT_EQ(std::accumulate(range.begin(), range.end(), 0.0), static_cast<double>(elements));
+  }
 }
 
 TEST(LlamaStage, starts_from_weights_that_depend_on_seed_and_name_only) {
