@@ -17,6 +17,11 @@ struct OptimizerState {
   std::string name;  ///< parameter name + "." + the state's name
   Shape shape;
   float* value = nullptr;
+  Queue* queue = nullptr;  ///< as the parameter's
+
+  [[nodiscard]] std::span<std::byte> value_bytes() const {
+    return {reinterpret_cast<std::byte*>(value), shape.elements() * sizeof(float)};
+  }
 };
 
 /// Updates the parameters of one rank. Element-wise, so that the result does not depend on where a parameter

@@ -83,6 +83,7 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
     gradient_ranges_.push_back(gradient_range(stage, stages_.back()->parameters()));
     auto& gradients = gradients_.emplace_back();
     for (Parameter& parameter : stages_.back()->parameters()) {
+      parameter.queue = queue_.get();
       parameters_.push_back(&parameter);
       gradients.push_back({parameter.gradient, parameter.shape.elements()});
     }

@@ -30,6 +30,17 @@ struct Parameter {
   /// the update, and both are updated alike.
   std::string tied_to;
   bool weight_decay = true;
+  /// Work on the device where the memory lies; null for memory of the host. The rank sets it after
+  /// Stage::allocate. What reads or writes values from outside goes through HostValues.
+  Queue* queue = nullptr;
+
+  [[nodiscard]] std::span<std::byte> value_bytes() const {
+    return {value, shape.elements() * dtype_size(dtype)};
+  }
+  /// Empty without a master.
+  [[nodiscard]] std::span<std::byte> master_bytes() const {
+    return {reinterpret_cast<std::byte*>(master), master == nullptr ? 0 : shape.elements() * sizeof(float)};
+  }
 };
 
 /// What a stage needs, known before the first step. Sizes in bytes; each a pool or arena is made of.

@@ -1,7 +1,6 @@
 #include "weft/tensor/cpu_queue.h"
 
 #include <cstring>
-#include <thread>
 
 #include "weft/tensor/sum_of_squares.h"
 
@@ -35,8 +34,6 @@ void CpuQueue::squares(std::span<const std::span<const float>> ranges, double* s
   for (std::size_t i = 0; i < ranges.size(); ++i) sums[i] = sum_of_squares(ranges[i]);
 }
 
-void CpuQueue::wait(const Event& event) {
-  while (!event.done()) std::this_thread::yield();
-}
+void CpuQueue::wait(const Event& event) { event.wait(); }
 
 }  // namespace weft

@@ -13,6 +13,8 @@ class Event {
   Event() = default;
   /// Whether all work before the point is done. Never waits. Throws DeviceError when that work failed.
   [[nodiscard]] bool done() const;
+  /// Returns once it is done; for work outside of steps. Throws DeviceError.
+  void wait() const;
 
  private:
   friend class Queue;

@@ -10,6 +10,7 @@
 
 #include "weft/base/random.h"
 #include "weft/tensor/bfloat16.h"
+#include "weft/tensor/host_values.h"
 
 namespace weft {
 namespace {
@@ -19,12 +20,6 @@ std::uint64_t stream_of(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash >> 8;
-}
-
-void round_to_value(const Parameter& parameter, std::size_t first, std::size_t count) {
-  if (parameter.master == nullptr) return;
-  auto* value = reinterpret_cast<BFloat16*>(parameter.value);
-  for (std::size_t i = first; i < first + count; ++i) value[i] = to_bfloat16(parameter.master[i]);
 }
 
 /// function(0) .. function(count - 1), on threads of their own: values are made on the host, whatever device
@@ -52,24 +47,33 @@ void set_initial_weights(const LlamaConfig& config, std::span<Parameter> paramet
   for (const Parameter& parameter : parameters) {
     const std::string_view name = parameter.name;
     const std::size_t n = parameter.shape.elements();
-    float* full = parameter.master != nullptr ? parameter.master : reinterpret_cast<float*>(parameter.value);
+    HostValues values = HostValues::overwrite(parameter.queue, parameter.value_bytes());
+    HostValues masters = HostValues::overwrite(parameter.queue, parameter.master_bytes());
+    const bool rounded = parameter.master != nullptr;
+    float* full = rounded ? masters.as<float>() : values.as<float>();
+    const auto round = [&](std::size_t first, std::size_t count) {
+      for (std::size_t i = first; rounded && i < first + count; ++i)
+        values.as<BFloat16>()[i] = to_bfloat16(full[i]);
+    };
     if (parameter.shape.rank() == 1) {
       std::fill_n(full, n, name.ends_with("norm.weight") ? 1.0f : 0.0f);
-      round_to_value(parameter, 0, n);
-      continue;
+      round(0, n);
+    } else {
+      const bool into_residual = name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");
+      const double deviation = into_residual && config.init_scaled_by_layers
+                                   ? config.init_std / std::sqrt(2.0 * config.num_hidden_layers)
+                                   : config.init_std;
+      const CounterRandom random(config.seed, RandomPurpose::weights,
+                                 stream_of(parameter.tied_to.empty() ? name : parameter.tied_to));
+      for_each(config.threads, (n + chunk - 1) / chunk, [&](std::size_t block) {
+        const std::size_t first = block * chunk;
+        const std::size_t count = std::min(chunk, n - first);
+        random.fill_normal(first, deviation, {full + first, count});
+        round(first, count);
+      });
     }
-    const bool into_residual = name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");
-    const double deviation = into_residual && config.init_scaled_by_layers
-                                 ? config.init_std / std::sqrt(2.0 * config.num_hidden_layers)
-                                 : config.init_std;
-    const CounterRandom random(config.seed, RandomPurpose::weights,
-                               stream_of(parameter.tied_to.empty() ? name : parameter.tied_to));
-    for_each(config.threads, (n + chunk - 1) / chunk, [&](std::size_t block) {
-      const std::size_t first = block * chunk;
-      const std::size_t count = std::min(chunk, n - first);
-      random.fill_normal(first, deviation, {full + first, count});
-      round_to_value(parameter, first, count);
-    });
+    values.store();
+    masters.store();
   }
 }
 

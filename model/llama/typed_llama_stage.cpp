@@ -139,6 +139,7 @@ void TypedLlamaStage<T>::allocate(Arena& state, Queue& queue) {
   queue.upload(bytes_of(cosine_), std::as_bytes(std::span(table).first(angles)));
   queue.upload(bytes_of(sine_), std::as_bytes(std::span(table).last(angles)));
   make_parameters();
+  for (Parameter& parameter : parameters_) parameter.queue = &queue;
   set_initial_weights(config_, parameters_);
   parameters_changed();
 }

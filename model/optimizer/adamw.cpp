@@ -57,8 +57,10 @@ void AdamWOptimizer::update(std::uint64_t step, double gradient_scale) {
 std::vector<OptimizerState> AdamWOptimizer::state() {
   std::vector<OptimizerState> list;
   for (const Entry& entry : entries_) {
-    list.push_back({entry.parameter->name + ".exp_avg", entry.parameter->shape, entry.first});
-    list.push_back({entry.parameter->name + ".exp_avg_sq", entry.parameter->shape, entry.second});
+    list.push_back(
+        {entry.parameter->name + ".exp_avg", entry.parameter->shape, entry.first, entry.parameter->queue});
+    list.push_back({entry.parameter->name + ".exp_avg_sq", entry.parameter->shape, entry.second,
+                    entry.parameter->queue});
   }
   return list;
 }

@@ -11,6 +11,7 @@
 #include "weft/base/error.h"
 #include "weft/model/weights/safetensors_header.h"
 #include "weft/tensor/bfloat16.h"
+#include "weft/tensor/host_values.h"
 
 namespace weft {
 namespace {
@@ -54,27 +55,33 @@ float stored_number(const StoredTensor& stored, std::size_t i) {
 void load_parameter(const Parameter& parameter, const StoredTensor& stored, const std::string& file) {
   require_shape(parameter.shape, stored, file);
   if (!holds_floats(stored)) refuse(stored, file, "F32, BF16 or F16");
-  const std::size_t count = parameter.shape.elements();
-  for (std::size_t i = 0; parameter.master && i < count; ++i)
-    parameter.master[i] = number(stored.bytes.data(), stored.dtype, i);
-  if (stored.dtype == parameter.dtype) {
-    if (count != 0) std::memcpy(parameter.value, stored.bytes.data(), stored.bytes.size());
-  } else if (parameter.dtype == DType::float32) {
-    for (std::size_t i = 0; i < count; ++i)
-      store_le(parameter.value + 4 * i, number(stored.bytes.data(), stored.dtype, i));
-  } else if (parameter.dtype == DType::bfloat16) {
-    for (std::size_t i = 0; i < count; ++i)
-      store_le(parameter.value + 2 * i, to_bfloat16(number(stored.bytes.data(), stored.dtype, i)).bits);
-  } else {
+  if (parameter.dtype != stored.dtype && parameter.dtype != DType::float32 &&
+      parameter.dtype != DType::bfloat16)
     refuse(stored, file, std::string(dtype_name(parameter.dtype)));
+  const std::size_t count = parameter.shape.elements();
+  HostValues masters = HostValues::overwrite(parameter.queue, parameter.master_bytes());
+  HostValues values = HostValues::overwrite(parameter.queue, parameter.value_bytes());
+  std::byte* const to = values.bytes().data();
+  if (parameter.master != nullptr)
+    for (std::size_t i = 0; i < count; ++i) masters.as<float>()[i] = stored_number(stored, i);
+  if (stored.dtype == parameter.dtype) {
+    if (count != 0) std::memcpy(to, stored.bytes.data(), stored.bytes.size());
+  } else if (parameter.dtype == DType::float32) {
+    for (std::size_t i = 0; i < count; ++i) store_le(to + 4 * i, stored_number(stored, i));
+  } else {
+    for (std::size_t i = 0; i < count; ++i) store_le(to + 2 * i, to_bfloat16(stored_number(stored, i)).bits);
   }
+  masters.store();
+  values.store();
 }
 
-void load_exactly(DType dtype, const Shape& shape, void* to, const StoredTensor& stored,
-                  const std::string& file) {
+void load_exactly(DType dtype, const Shape& shape, Queue* queue, std::span<std::byte> to,
+                  const StoredTensor& stored, const std::string& file) {
   require_shape(shape, stored, file);
   if (stored.dtype != dtype) refuse(stored, file, std::string(safetensors_type(dtype)));
-  if (!stored.bytes.empty()) std::memcpy(to, stored.bytes.data(), stored.bytes.size());
+  HostValues values = HostValues::overwrite(queue, to);
+  if (!stored.bytes.empty()) std::memcpy(values.bytes().data(), stored.bytes.data(), stored.bytes.size());
+  values.store();
 }
 
 std::string name_list(std::span<const std::string> names) {

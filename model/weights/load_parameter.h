@@ -20,9 +20,10 @@ void load_parameter(const Parameter& parameter, const StoredTensor& stored, cons
 /// Element `i` of a tensor that holds_floats, exact.
 [[nodiscard]] float stored_number(const StoredTensor& stored, std::size_t i);
 
-/// Copies a stored tensor without any conversion. Throws CheckpointError when type or shape differ.
-void load_exactly(DType dtype, const Shape& shape, void* to, const StoredTensor& stored,
-                  const std::string& file);
+/// Copies a stored tensor without any conversion to memory of the queue's device (null: the host's). Throws
+/// CheckpointError when type or shape differ.
+void load_exactly(DType dtype, const Shape& shape, Queue* queue, std::span<std::byte> to,
+                  const StoredTensor& stored, const std::string& file);
 
 /// Throws CheckpointError that lists, with `where` in front, the names of `wanted` that `present` lacks and
 /// those that it has too many. The order does not matter.

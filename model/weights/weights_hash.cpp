@@ -8,6 +8,7 @@
 #include "weft/base/error.h"
 #include "weft/base/files/sha256.h"
 #include "weft/model/weights/safetensors.h"
+#include "weft/tensor/host_values.h"
 
 namespace weft {
 
@@ -29,8 +30,8 @@ std::vector<std::string> weights_hash_lines(std::span<Parameter* const> paramete
     if (!parameter->tied_to.empty()) continue;
     const auto dims = parameter->shape.dims();
     const std::vector<std::uint64_t> shape(dims.begin(), dims.end());
-    const std::size_t bytes = parameter->shape.elements() * dtype_size(parameter->dtype);
-    lines.push_back(weights_hash_line(parameter->name, parameter->dtype, shape, {parameter->value, bytes}));
+    const HostValues values = HostValues::read(parameter->queue, parameter->value_bytes());
+    lines.push_back(weights_hash_line(parameter->name, parameter->dtype, shape, values.bytes()));
   }
   return lines;
 }

@@ -98,12 +98,15 @@ void CheckpointReader::restore(std::span<Parameter* const> parameters,
 
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = *parameters[i];
-    load_exactly(parameter.dtype, parameter.shape, parameter.value, *values[i], path_.string());
+    load_exactly(parameter.dtype, parameter.shape, parameter.queue, parameter.value_bytes(), *values[i],
+                 path_.string());
     if (masters[i])
-      load_exactly(DType::float32, parameter.shape, parameter.master, *masters[i], path_.string());
+      load_exactly(DType::float32, parameter.shape, parameter.queue, parameter.master_bytes(), *masters[i],
+                   path_.string());
   }
   for (std::size_t i = 0; i < states.size(); ++i)
-    load_exactly(DType::float32, states[i].shape, states[i].value, *moments[i], path_.string());
+    load_exactly(DType::float32, states[i].shape, states[i].queue, states[i].value_bytes(), *moments[i],
+                 path_.string());
 }
 
 void CheckpointReader::load_weights(std::span<Parameter* const> parameters) const {
@@ -117,7 +120,8 @@ void CheckpointReader::load_weights(std::span<Parameter* const> parameters) cons
     load_parameter(parameter, *values[i], path_.string());
     const auto* master = find(state_, stored_name(parameter) + std::string(master_suffix));
     if (parameter.master && master)
-      load_exactly(DType::float32, parameter.shape, parameter.master, *master, path_.string());
+      load_exactly(DType::float32, parameter.shape, parameter.queue, parameter.master_bytes(), *master,
+                   path_.string());
   }
 }
 

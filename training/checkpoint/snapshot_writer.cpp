@@ -70,32 +70,41 @@ SnapshotWriter::SnapshotWriter(std::uint32_t rank, std::span<Parameter* const> p
       copy_(snapshot_bytes(parameters, states), "the copy for checkpoints") {
   for (const Parameter* parameter : parameters) {
     if (!parameter->tied_to.empty()) continue;
-    add(weights_, parameter->name, parameter->dtype, parameter->shape, parameter->value);
+    add(weights_, parameter->name, parameter->dtype, parameter->shape, parameter->queue, parameter->value);
     if (parameter->master)
       add(state_, parameter->name + std::string(master_suffix), DType::float32, parameter->shape,
-          parameter->master);
+          parameter->queue, parameter->master);
   }
   for (const auto& state : states)
     if (owner_of(state, parameters).tied_to.empty())
-      add(state_, state.name, DType::float32, state.shape, state.value);
+      add(state_, state.name, DType::float32, state.shape, state.queue, state.value);
 }
 
 SnapshotWriter::~SnapshotWriter() = default;
 
 void SnapshotWriter::add(std::vector<Piece>& pieces, std::string name, DType dtype, const Shape& shape,
-                         const void* source) {
+                         Queue* queue, const void* source) {
   const std::size_t bytes = shape.elements() * dtype_size(dtype);
   StoredTensor tensor{std::move(name), safetensors_type(dtype), dtype, {}, {copy_.take(bytes), bytes}};
   tensor.shape.assign(shape.dims().begin(), shape.dims().end());
-  pieces.push_back({std::move(tensor), static_cast<const std::byte*>(source)});
+  pieces.push_back({std::move(tensor), queue, static_cast<const std::byte*>(source)});
 }
 
 void SnapshotWriter::start(const std::filesystem::path& folder) {
   if (started()) throw CheckpointError("a checkpoint is still being written");
+  Queue* device = nullptr;
   for (const auto* pieces : {&weights_, &state_})
-    for (const Piece& piece : *pieces)
+    for (const Piece& piece : *pieces) {
       // the copy is this object's own memory; StoredTensor only reads
-      std::memcpy(const_cast<std::byte*>(piece.tensor.bytes.data()), piece.source, piece.tensor.bytes.size());
+      auto* copy = const_cast<std::byte*>(piece.tensor.bytes.data());
+      if (piece.queue == nullptr) {
+        std::memcpy(copy, piece.source, piece.tensor.bytes.size());
+      } else {
+        device = piece.queue;
+        device->download(copy, piece.source, piece.tensor.bytes.size());
+      }
+    }
+  if (device != nullptr) device->record().wait();
   reached("copied");
   written_ = std::async(std::launch::async, [this, folder] { return write(folder); });
 }

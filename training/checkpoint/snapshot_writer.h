@@ -63,9 +63,11 @@ class SnapshotWriter {
  private:
   struct Piece {
     StoredTensor tensor;      // refers to the copy
+    Queue* queue;             // of the device where the source lies; null: the host
     const std::byte* source;  // what is copied
   };
-  void add(std::vector<Piece>& pieces, std::string name, DType dtype, const Shape& shape, const void* source);
+  void add(std::vector<Piece>& pieces, std::string name, DType dtype, const Shape& shape, Queue* queue,
+           const void* source);
   [[nodiscard]] RankFiles write(const std::filesystem::path& folder) const;
   void write_file(const std::filesystem::path& folder, const char* prefix, FileKind kind,
                   std::span<const Piece> pieces, RankFiles& result) const;
