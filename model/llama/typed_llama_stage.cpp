@@ -8,6 +8,7 @@
 #include "weft/base/error.h"
 #include "weft/model/llama/initial_weights.h"
 #include "weft/model/llama/tokens.h"
+#include "weft/model/ops/poll_while.h"
 
 namespace weft {
 namespace {

@@ -44,6 +44,31 @@ TEST(Rank, RefusesADeviceThatTheBuildLacksByItsName) {
   }
 }
 
+TEST(Rank, KnowsTheGradientsOfItsStagesAsOneRangeEachAndRefusesScatteredOnes) {
+  auto transports = make_inproc_transports(1);
+  ToyOptions toy;
+  const PipelinePlan plan = toy::toy_plan("interleaved_1f1b", 1, 1, toy, 2);
+  Rank rank(0, plan, toy::toy_stages(toy), toy::toy_optimizer(), *transports[0], {});
+  ASSERT_EQ(rank.gradient_ranges().size(), 2u);
+  for (const Parameter* p : rank.parameters()) {
+    const std::span<float> range = rank.gradient_ranges()[std::stoi(p->name.substr(5)) / 4];
+    EXPECT_GE(p->gradient, range.data());
+    EXPECT_LE(p->gradient + p->shape.elements(), range.data() + range.size());
+    EXPECT_EQ(p->queue, &rank.queue());
+  }
+
+  toy.scatters_gradients = true;
+  auto others = make_inproc_transports(1);
+  try {
+    Rank scattered(0, plan, toy::toy_stages(toy), toy::toy_optimizer(), *others[0], {});
+    ADD_FAILURE() << "made";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("stage 0: the gradients of layer0.weight and layer1.weight"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 // Three steps of a toy model with `stages` stages.
 Result run(const std::string& schedule, std::uint32_t ranks, std::uint32_t chunks, std::uint32_t m,
            ToyOptions toy = {}, bool ragged = false) {

@@ -21,6 +21,7 @@ struct ToyOptions {
   bool extra_tensor = false;  ///< a second, constant int32 tensor crosses every border
   bool tied = false;          ///< the last layer uses the first one's weight again
   bool splits_backward = true;
+  bool scatters_gradients = false;  ///< values lie between the gradients
   float poison_at = -1;             ///< the last stage's loss is NaN in this micro-batch
   std::uint16_t throw_at = 0xffff;  ///< this stage throws in its second forward
   Nanoseconds longest_delay = 0;    ///< from the second step on every op takes up to so long, at random
@@ -59,10 +60,12 @@ class ToyStage final : public Stage {
     for (std::uint32_t l = 0; l < layers_; ++l) {
       Parameter& p = parameters_[l];
       p.value = state.take(matrix_bytes());
+      if (options_.scatters_gradients) p.gradient = reinterpret_cast<float*>(state.take(matrix_bytes()));
       const std::uint32_t seed = p.tied_to.empty() ? first_layer_ + l : 0;
       for (std::uint32_t i = 0; i < options_.width * options_.width; ++i)
         weight(l)[i] = 0.5f * std::sin(1.0f + static_cast<float>(i) * 0.7f + static_cast<float>(seed) * 1.3f);
     }
+    if (options_.scatters_gradients) return;
     for (Parameter& p : parameters_) p.gradient = reinterpret_cast<float*>(state.take(matrix_bytes()));
   }
   std::span<Parameter> parameters() override { return parameters_; }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "weft/base/error.h"
+#include "weft/model/ops/poll_while.h"
 
 namespace weft {
 namespace {
