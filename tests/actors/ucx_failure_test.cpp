@@ -56,7 +56,7 @@ class PreparedStage final : public Stage {
   PreparedStage(std::unique_ptr<Stage> stage, std::function<void(MicrobatchContext&)> before)
       : stage_(std::move(stage)), before_(std::move(before)) {}
   StagePlan plan(const ShapeList& input) override { return stage_->plan(input); }
-  void allocate(Arena& state) override { stage_->allocate(state); }
+  void allocate(Arena& state, Queue& queue) override { stage_->allocate(state, queue); }
   std::span<Parameter> parameters() override { return stage_->parameters(); }
   Task<StageOutput> forward(MicrobatchContext& context) override {
     before_(context);
