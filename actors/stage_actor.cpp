@@ -46,11 +46,13 @@ Task<void> StageActor::issue(Decision decision) {
     case OpKind::forward:
       co_await forward(at, op.microbatch);
       break;
-    case OpKind::backward:
+    case OpKind::backward: {
       co_await backward_input(at, op.microbatch);
-      trace(TraceKind::input_done, op, mailbox_.loop().now(), mailbox_.loop().now());
+      const Nanoseconds half = mailbox_.loop().now();
+      trace(TraceKind::input_done, op, half, half);
       co_await backward_weight(at, op.microbatch);
       break;
+    }
     case OpKind::backward_input:
       co_await backward_input(at, op.microbatch);
       break;

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -120,6 +121,21 @@ CommandLine::CommandLine() {
   add_version();
 }
 
+/// Steps A to B of `--trace-steps A:B`.
+TraceSteps parse_trace_steps(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  TraceSteps steps;
+  const auto read = [&](const std::string& number, std::uint64_t& into) {
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), into);
+    return !number.empty() && error == std::errc() && end == number.data() + number.size();
+  };
+  if (colon == std::string::npos || !read(text.substr(0, colon), steps.first) ||
+      !read(text.substr(colon + 1), steps.last) || steps.first == 0 || steps.last < steps.first)
+    throw UsageError("--trace-steps: '" + text +
+                     "' names no steps; allowed: FIRST:LAST, from 1, the last one not before the first");
+  return steps;
+}
+
 void CommandLine::add_train() {
   CLI::App* command = app_.add_subcommand("train", "Trains a Llama, one process per pipeline rank");
   command->footer(
@@ -135,7 +151,13 @@ void CommandLine::add_train() {
   command->add_option("--run-dir", train_.run_dir, "The run's folder instead of runs/<general.run>");
   command->add_option(
       "--trace", train_.trace,
-      "FILE: writes what was executed as a Chrome trace; a bare name lies in the run's folder");
+      "FILE: writes what was executed as a Chrome trace; a bare name lies in the run's folder, where the "
+      "ranks write to trace-parts/ meanwhile");
+  command
+      ->add_option_function<std::string>(
+          "--trace-steps", [this](const std::string& text) { train_.trace_steps = parse_trace_steps(text); },
+          "FIRST:LAST: only these steps, both of them too (and evaluations after them)")
+      ->needs("--trace");
   command->add_flag("--dry-run", train_.dry_run, "Says what would be started, and starts nothing");
   command->add_flag("--print-config", train_.print_config, "Prints the merged configuration");
   actions_[command] = [this, command] {

@@ -2,16 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "weft/base/log.h"
 #include "weft/base/terminal.h"
 #include "weft/launch/flag_names.h"
 #include "weft/launch/model_plan.h"
 #include "weft/scheduling/orders/check.h"
 #include "weft/scheduling/plan/plan.h"
+#include "weft/scheduling/simulation/chrome_trace.h"
 #include "weft/training/config/load.h"
+#include "weft/training/trace_facts.h"
 
 namespace weft {
 namespace {
@@ -27,20 +32,51 @@ std::string shown(const Plan& plan, const std::string& format) {
                                 : plan_to_text(plan, terminal_width());
 }
 
-std::vector<TraceEvent> read_trace(const std::string& path, const char* flag) {
+Trace read_trace_file(const std::filesystem::path& path, const char* flag) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
-  if (!file || !(text << file.rdbuf())) throw UsageError(fmt::format("{}: cannot read {}", flag, path));
+  if (!file || !(text << file.rdbuf()))
+    throw UsageError(fmt::format("{}: cannot read {}", flag, path.string()));
   return from_chrome_trace(text.str());
+}
+
+/// A trace, or the folder of the parts of one whose run did not come to its end.
+Trace read_trace(const std::string& path, const char* flag) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return read_trace_file(path, flag);
+  std::vector<std::filesystem::path> parts;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error))
+    if (entry.path().extension() == ".json") parts.push_back(entry.path());
+  if (parts.empty())
+    throw UsageError(fmt::format("{}: the folder {} holds no part of a trace (rank-NNNN.json)", flag, path));
+  std::sort(parts.begin(), parts.end());
+  Trace trace;
+  for (const auto& part : parts) {
+    Trace more = read_trace_file(part, flag);
+    trace.facts.merge(more.facts);
+    trace.events.insert(trace.events.end(), more.events.begin(), more.events.end());
+  }
+  return trace;
+}
+
+/// Costs of another model say nothing about this one, and nobody sees it in the numbers.
+void tell_other_facts(const PlanArguments& arguments, const TraceFacts& trace, const std::string& path) {
+  if (!arguments.config) return;
+  const std::string others =
+      differing_facts(trace, cost_facts(load_config(*arguments.config, arguments.overrides).config));
+  if (!others.empty()) log::warning(fmt::format("{} is of another model or machine: {}", path, others));
 }
 
 PlanCosts costs_of(const PlanArguments& arguments) {
   PlanCosts costs;
   costs.cores = arguments.cores;
-  if (!arguments.costs_from.empty())
-    costs.measured = measure_costs(read_trace(arguments.costs_from, "--costs-from"));
-  else if (!arguments.cost.empty())
+  if (!arguments.costs_from.empty()) {
+    const Trace trace = read_trace(arguments.costs_from, "--costs-from");
+    tell_other_facts(arguments, trace.facts, arguments.costs_from);
+    costs.measured = measure_costs(trace.events);
+  } else if (!arguments.cost.empty()) {
     costs.uniform = uniform_costs(arguments.cost[0], arguments.cost[1], arguments.cost[2], arguments.cost[3]);
+  }
   return costs;
 }
 
@@ -140,13 +176,14 @@ Plan wanted_plan(const PlanArguments& arguments, const PlanCosts& costs) {
 // Without costs of the user's the plan takes those of the trace: times of a run beside made-up ones say
 // nothing.
 void print_plan_against_trace(const PlanArguments& arguments) {
-  const std::vector<TraceEvent> trace = read_trace(arguments.against, "--against");
+  const Trace trace = read_trace(arguments.against, "--against");
+  tell_other_facts(arguments, trace.facts, arguments.against);
   PlanCosts costs = costs_of(arguments);
   Plan plan = wanted_plan(arguments, costs);
   std::string head;
   if (arguments.cost.empty() && !costs.measured) {
     try {
-      costs.measured = measure_costs(trace);
+      costs.measured = measure_costs(trace.events);
       head =
           "The plan's costs are the mean times of this trace's ops, in milliseconds (--cost or --costs-from "
           "gives others).\n\n";
@@ -157,12 +194,13 @@ void print_plan_against_trace(const PlanArguments& arguments) {
     if (costs.measured && costs.measured->stages.size() == plan.schedule.stage_count)
       plan = wanted_plan(arguments, costs);
   }
-  print(head + plan_against_trace(plan, trace, arguments.step, terminal_width()));
+  print(head + plan_against_trace(plan, trace.events, arguments.step, terminal_width()));
 }
 
 }  // namespace
 
 void print_plan(const PlanArguments& arguments) {
+  log::start(log::Level::info, "");
   refuse_flags_without_effect(arguments);
   if (arguments.compare) {
     print(comparison_to_text(compare_schedules(planner(arguments)), arguments.memory));

@@ -76,6 +76,7 @@ TrainerOptions options_of(const TrainArguments& arguments, const LoadedConfig& l
   options.run_dir = arguments.run_dir;
   options.resume = arguments.resume;
   options.trace = arguments.trace;
+  if (arguments.trace_steps) options.trace_steps = *arguments.trace_steps;
   options.sources = loaded.sources;
   options.stop_requested = [] { return told_to_stop != 0; };
   options.save_requested = [] { return told_to_save.exchange(false); };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "weft/training/config/overrides.h"
+#include "weft/training/trace_steps.h"
 
 namespace weft {
 
@@ -13,9 +14,10 @@ struct TrainArguments {
   std::vector<ConfigOverride> overrides;  ///< flags and --set, in the order of the command line
   std::optional<std::string> run_dir;
   std::optional<std::string> trace;
-  std::string resume;         ///< "", "auto", "latest" or a folder
-  bool dry_run = false;       ///< say what would be started, and start nothing
-  bool print_config = false;  ///< print the merged configuration
+  std::optional<TraceSteps> trace_steps;  ///< with trace; none = all
+  std::string resume;                     ///< "", "auto", "latest" or a folder
+  bool dry_run = false;                   ///< say what would be started, and start nothing
+  bool print_config = false;              ///< print the merged configuration
 };
 
 /// Checks everything, then starts one process per rank with `command_line` (this process's own) and

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
 #include <sstream>
 
 #include "weft/base/error.h"
@@ -18,6 +17,7 @@
 #include "weft/training/given_weights.h"
 #include "weft/training/resume.h"
 #include "weft/training/start_checks.h"
+#include "weft/training/trace_facts.h"
 #include "weft/training/training_position.h"
 
 namespace weft {
@@ -86,10 +86,12 @@ RunResult RankTrainer::train(const Start& start) {
   result.exit_reason = "finished";
   steps_ = first_step_ - 1;
   if (has_last_stage()) log_ = std::make_unique<StepLog>(config, path_, steps_);
-  if (setup_.options.trace) rank_.actor().trace(&events_);
+  if (setup_.options.trace)
+    trace_.emplace(rank_, path_, setup_.options.trace_steps, cost_facts(setup_.config));
   if (config.checkpoints.save_initial_state && first_step_ == 1) saver_->begin(0);
 
   for (std::uint64_t step = first_step_; step <= last_step; ++step) {
+    if (trace_) trace_->begin_step(step);
     const Nanoseconds began = now_ns();
     if (batches_) batches_->begin_step(step);
     NoBatches nothing;
@@ -98,6 +100,7 @@ RunResult RankTrainer::train(const Start& start) {
     const Nanoseconds time = now_ns() - began;
     const std::optional<double> validation = evaluate(step);
     if (log_) log_->step(step, report, rank_.optimizer().learning_rate(step), time, validation);
+    if (trace_) trace_->end_step();
     after_step(step, report);
     if (report.stop_requested) {
       result.exit_reason = "stopped";
@@ -111,7 +114,7 @@ RunResult RankTrainer::train(const Start& start) {
 
   result.steps = steps_;
   result.weights_sha256 = hash_weights();
-  write_trace();
+  if (trace_) trace_->put_together(*setup_.options.trace);
   if (log_) log_->finish(result);
   if (rank_.rank() == 0 && result.exit_reason == "stopped")
     log::info(fmt::format("stopped after step {}, saved in {}", result.steps, path_.string()));
@@ -169,6 +172,7 @@ void RankTrainer::open_folder(const Start& start) {
     folder_ =
         std::make_unique<RunFolder>(setup_.config, RunFolderRequest{setup_.options.run_dir, start.resuming});
     remove_unfinished(checkpoints_folder(folder_->path(), setup_.config));
+    if (setup_.options.trace) std::filesystem::remove_all(trace_parts_folder(folder_->path()));
     std::filesystem::remove(result_file(folder_->path()));  // of the run's last attempt
     replace_file(config_file(folder_->path()), to_yaml(setup_.config));
     told = fmt::format("{:x}\n{}", now_ns(), folder_->path().string());
@@ -226,6 +230,7 @@ void RankTrainer::open_saver(std::string model_base) {
 void RankTrainer::report_failure(const char* what) const noexcept {
   if (path_.empty()) return;
   try {
+    if (trace_) trace_->tell_of_parts();
     RunOutcome outcome;
     outcome.steps = steps_;
     outcome.exit_reason = "failed";
@@ -265,23 +270,6 @@ std::string RankTrainer::hash_weights() {
     hash = weights_sha256(std::move(lines));
   }
   return rank_.broadcast_text(hash);
-}
-
-void RankTrainer::write_trace() {
-  if (!setup_.options.trace) return;
-  std::string mine(reinterpret_cast<const char*>(events_.data()), events_.size() * sizeof(TraceEvent));
-  const auto texts = rank_.gather_text(mine);
-  if (rank_.rank() != 0) return;
-  std::vector<TraceEvent> all;
-  for (const std::string& text : texts) {
-    const std::size_t at = all.size();
-    all.resize(at + text.size() / sizeof(TraceEvent));
-    std::memcpy(all.data() + at, text.data(), text.size());
-  }
-  const std::filesystem::path name = *setup_.options.trace;
-  const std::filesystem::path file = name.has_parent_path() ? name : path_ / name;
-  write_named_file(file, to_chrome_trace(all, setup_.plan.schedule.name));
-  log::info("trace written to " + file.string());
 }
 
 }  // namespace weft

@@ -11,6 +11,7 @@
 #include "weft/training/data/token_batches.h"
 #include "weft/training/data/training_data.h"
 #include "weft/training/run_folder.h"
+#include "weft/training/run_trace.h"
 #include "weft/training/step_log.h"
 #include "weft/training/trainer.h"
 
@@ -56,7 +57,6 @@ class RankTrainer {
   void open_saver(std::string model_base);
   std::optional<double> evaluate(std::uint64_t step);
   void after_step(std::uint64_t step, const StepReport& report);
-  void write_trace();
   std::string hash_weights();
   void report_failure(const char* what) const noexcept;
   [[nodiscard]] bool has_first_stage() const;
@@ -74,7 +74,7 @@ class RankTrainer {
   std::uint64_t steps_ = 0;   // done so far
   std::uint64_t passes_ = 0;  // evaluations so far
   std::string attempt_;
-  std::vector<TraceEvent> events_;
+  std::optional<RunTrace> trace_;
 };
 
 }  // namespace weft

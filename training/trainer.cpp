@@ -6,7 +6,7 @@
 #include "weft/actors/rank_threads.h"
 #include "weft/base/cores.h"
 #include "weft/base/error.h"
-#include "weft/base/files/durable_file.h"
+#include "weft/base/files/named_file.h"
 #include "weft/model/ops/cpu/cpu_level.h"
 #include "weft/training/config/checks.h"
 #include "weft/training/config/load.h"
@@ -27,6 +27,9 @@ void check_training(const NanotronConfig& config, const TrainerOptions& options)
               options.sources);
   check_training_data(config, options.sources);
   if (!options.trace) return;
+  if (options.trace_steps.first > static_cast<std::uint64_t>(config.tokens.train_steps))
+    throw ConfigError(fmt::format("--trace-steps: the first step to trace is {}, but the run has {}",
+                                  options.trace_steps.first, config.tokens.train_steps));
   const std::filesystem::path trace = *options.trace;
   try {
     if (trace.has_parent_path() || !trace.has_filename() || trace == "." || trace == "..")

@@ -12,6 +12,7 @@
 #include "weft/training/llama.h"
 #include "weft/training/run_folder.h"
 #include "weft/training/step_log.h"
+#include "weft/training/trace_steps.h"
 
 namespace weft {
 
@@ -20,8 +21,9 @@ struct TrainerOptions {
   std::optional<std::string> run_dir;  ///< --run-dir; none = runs/<general.run>
   std::string resume;                  ///< "", "auto", "latest" or a folder
   std::optional<std::string>
-      trace;              ///< --trace: where to write the Chrome trace; a bare name lies in the run's folder
-  ConfigSources sources;  ///< places of keys, for messages
+      trace;               ///< --trace: where to write the Chrome trace; a bare name lies in the run's folder
+  TraceSteps trace_steps;  ///< which steps it shall hold
+  ConfigSources sources;   ///< places of keys, for messages
   // Asked once a step; a launcher's stop request counts as well.
   std::function<bool()> stop_requested;  ///< true: stop after this step, with a checkpoint
   std::function<bool()> save_requested;  ///< true: save and go on; asking takes the request back

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "weft/base/error.h"
-#include "weft/base/files/durable_folder.h"
 
 namespace weft {
 namespace {
@@ -131,54 +130,6 @@ void replace_file(const std::filesystem::path& path, std::string_view text) {
     ::unlink(temporary.c_str());
     throw;
   }
-}
-
-namespace {
-
-// The end of a chain of symbolic links.
-std::filesystem::path behind_links(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto target = std::filesystem::weakly_canonical(path, error);
-  if (error) throw CheckpointError(path.string() + ": " + error.message());
-  return target;
-}
-
-bool is_special(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
-}
-
-}  // namespace
-
-void write_named_file(const std::filesystem::path& path, std::string_view text) {
-  const auto target = behind_links(path);
-  if (!is_special(target)) return replace_file(target, text);
-  const int descriptor = ::open(target.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor < 0) fail(path, "cannot be opened", errno);
-  while (!text.empty()) {
-    const ::ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int error = errno;
-      ::close(descriptor);
-      fail(path, "cannot be written", error);
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (::close(descriptor) != 0) fail(path, "cannot be written", errno);
-}
-
-void check_named_file(const std::filesystem::path& path) {
-  if (path.empty() || !path.has_filename()) throw CheckpointError("'" + path.string() + "' names no file");
-  const auto target = behind_links(path);
-  std::error_code error;
-  if (std::filesystem::is_directory(target, error)) fail(path, "cannot be written", EISDIR);
-  if (!is_special(target)) {
-    if (!std::filesystem::is_directory(target.parent_path(), error)) fail(path, "cannot be written", ENOENT);
-    return check_writable_folder(target.parent_path());
-  }
-  if (::access(target.c_str(), W_OK) != 0) fail(path, "cannot be written", errno);
 }
 
 std::string read_small_file(const std::filesystem::path& path, std::size_t limit) {

@@ -56,14 +56,6 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
 /// CheckpointError.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
-/// Writes `text` to a path that a user named: symbolic links are followed, devices and pipes are written
-/// into, and a regular file is replaced as replace_file does. Throws CheckpointError.
-void write_named_file(const std::filesystem::path& path, std::string_view text);
-
-/// Throws CheckpointError when write_named_file could not write to `path` now, naming the reason. Makes and
-/// changes nothing.
-void check_named_file(const std::filesystem::path& path);
-
 /// The name of the sibling under which `path` is written until it is complete; different in every process.
 [[nodiscard]] std::filesystem::path temporary_sibling(const std::filesystem::path& path);
 

@@ -9,6 +9,7 @@
 #include "weft/base/error.h"
 #include "weft/scheduling/orders/order_text.h"
 #include "weft/scheduling/plan/text_table.h"
+#include "weft/scheduling/simulation/chrome_trace.h"
 #include "weft/scheduling/weight_turns.h"
 
 namespace weft {
@@ -148,7 +149,8 @@ std::string plan_to_json(const Plan& plan) {
 std::string plan_to_csv(const Plan& plan) { return to_csv(plan.published.executed); }
 
 std::string plan_to_chrome(const Plan& plan) {
-  return to_chrome_trace(plan.run().events, fmt::format("weft plan: {}", plan.schedule.name));
+  return to_chrome_trace(plan.run().events, fmt::format("weft plan: {}", plan.schedule.name),
+                         plan.schedule.rank_of);
 }
 
 }  // namespace weft

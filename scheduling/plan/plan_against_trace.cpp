@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <tuple>
 
 #include "weft/base/error.h"
 #include "weft/scheduling/plan/plan.h"
@@ -22,6 +23,25 @@ std::uint32_t choose_step(std::span<const TraceEvent> trace, std::uint32_t step)
     throw ScheduleError(
         fmt::format("the trace holds no step {}; it has {} to {}", step, steps.front(), steps.back()));
   return step;
+}
+
+// The trace's own sizes, before anything is put where the plan's have room.
+void check_same_sizes(const Schedule& schedule, std::span<const TraceEvent> step) {
+  std::uint64_t ranks = 0;
+  std::uint64_t stages = 0;
+  std::uint64_t microbatches = 0;
+  for (const TraceEvent& event : step) {
+    if (event.kind != TraceKind::executed) continue;
+    ranks = std::max(ranks, event.rank + std::uint64_t{1});
+    stages = std::max(stages, event.op.stage + std::uint64_t{1});
+    microbatches = std::max(microbatches, event.op.microbatch + std::uint64_t{1});
+  }
+  for (const auto& [what, found, wanted] : {std::tuple{"ranks", ranks, schedule.ranks},
+                                            {"stages", stages, schedule.stage_count},
+                                            {"micro-batches a step", microbatches, schedule.microbatches}})
+    if (found != wanted)
+      throw ScheduleError(fmt::format("the trace is of another pipeline: it has {} {}, the plan has {}",
+                                      found, what, wanted));
 }
 
 void check_same_pipeline(const Plan& plan, const Simulation& run) {
@@ -105,6 +125,7 @@ std::string plan_against_trace(const Plan& plan, std::span<const TraceEvent> tra
                                std::uint32_t width) {
   const std::uint32_t chosen = choose_step(trace, step);
   const std::vector<TraceEvent> events = events_of_step(trace, chosen);
+  check_same_sizes(plan.schedule, events);
   const Simulation run = measure_step(events, plan.schedule.ranks);
   check_same_pipeline(plan, run);
   const Simulation& planned = plan.run();

@@ -1,10 +1,6 @@
 #pragma once
 // One event format for the plan, the simulator and the run, so that they can be laid over each other.
 #include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "weft/base/clock.h"
 #include "weft/scheduling/op.h"
@@ -32,13 +28,5 @@ struct TraceEvent {
 
   friend bool operator==(const TraceEvent&, const TraceEvent&) = default;
 };
-
-/// The events as a Chrome trace (JSON object format; opens in Perfetto and chrome://tracing): a process per
-/// rank with the lanes `ops`, `waiting`, `held`, `messages`. `title` is shown by the viewer.
-[[nodiscard]] std::string to_chrome_trace(std::span<const TraceEvent> events, std::string_view title);
-
-/// Reads what to_chrome_trace wrote, in the order of the file; events of other programs in it are passed
-/// over. Throws ScheduleError when the text is no Chrome trace or an event of weft's is damaged.
-[[nodiscard]] std::vector<TraceEvent> from_chrome_trace(std::string_view text);
 
 }  // namespace weft

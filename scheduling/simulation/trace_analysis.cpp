@@ -165,9 +165,9 @@ Nanoseconds measure_latency(std::span<const TraceEvent> trace) {
     if (sent == left.end()) continue;
     ways[{forward ? source : event.op.stage, forward}].push_back(event.start - sent->second);
   }
-  Nanoseconds sum = 0;
-  for (auto& [way, times] : ways) sum += median(times);
-  return ways.empty() ? 0 : std::max<Nanoseconds>(sum / static_cast<Nanoseconds>(ways.size()), 0);
+  double sum = 0;
+  for (auto& [way, times] : ways) sum += static_cast<double>(median(times));
+  return ways.empty() ? 0 : static_cast<Nanoseconds>(std::max(sum / static_cast<double>(ways.size()), 0.0));
 }
 
 // The training events that count: without the first step, whose ops find cold caches and untouched memory.
@@ -203,6 +203,9 @@ MeasuredCosts measure_costs(std::span<const TraceEvent> trace) {
     if (op.kind != OpKind::backward) continue;
     const auto half = left.find({event.step, op.stage, op.microbatch, false});
     if (half == left.end()) throw ScheduleError("the trace has a B without the end of its I part");
+    if (half->second < event.start || half->second > event.end)
+      throw ScheduleError(fmt::format("the trace has the end of {}'s I part outside of it, in step {}",
+                                      to_string(op), event.step));
     stage.input.add(half->second - event.start);
     stage.weight.add(event.end - half->second);
   }

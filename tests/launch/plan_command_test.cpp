@@ -10,6 +10,7 @@
 
 #include "weft/launch/command_line.h"
 #include "weft/scheduling/plan/plan.h"
+#include "weft/scheduling/simulation/chrome_trace.h"
 
 namespace weft {
 namespace {
@@ -202,13 +203,18 @@ TEST_F(PlanCommand, SaysWhenATraceIsOfAnotherPipeline) {
   put_trace("two.json", {.schedule = "1f1b", .ranks = 2, .microbatches = 4});
   put_trace("six.json", {.schedule = "looped_bfs", .ranks = 2, .chunks = 3, .microbatches = 4});
   const std::string alone = "plan --microbatches 4 --against ";
-  refuses(alone + "@two.json --schedule 1f1b --ranks 3", {"the trace has no op of rank 2"});
-  refuses(alone + "@two.json --schedule 1f1b --ranks 1", {"it has a rank 1"});
-  refuses(alone + "@two.json --schedule looped_bfs --ranks 2", {"the trace has no op of stage 2"});
-  refuses(alone + "@six.json --schedule 1f1b --ranks 2", {"where the plan has no stage 2"});
-  refuses("plan --config @c.yaml --against @six.json", {"where the plan has no stage 2"});
+  const std::string other = "the trace is of another pipeline: it has ";
+  refuses(alone + "@two.json --schedule 1f1b --ranks 3", {other + "2 ranks, the plan has 3"});
+  refuses(alone + "@two.json --schedule 1f1b --ranks 1", {other + "2 ranks, the plan has 1"});
+  refuses(alone + "@two.json --schedule looped_bfs --ranks 2", {other + "2 stages, the plan has 4"});
+  refuses(alone + "@six.json --schedule 1f1b --ranks 2", {other + "6 stages, the plan has 2"});
+  refuses("plan --config @c.yaml --against @six.json", {other + "6 stages, the plan has 2"});
   refuses("plan --config @c.yaml --set pipeline_parallel.schedule=zbv --against @two.json",
-          {"the trace has no op of stage 2"});
+          {other + "2 stages, the plan has 4"});
+  refuses("plan --schedule 1f1b --ranks 2 --microbatches 5 --against @two.json",
+          {other + "4 micro-batches a step, the plan has 5"});
+  put_trace("four.json", {.schedule = "zbv", .ranks = 2, .microbatches = 4});
+  refuses(alone + "@four.json --schedule looped_bfs --ranks 2", {"where the plan has no stage"});
 }
 
 TEST_F(PlanCommand, ChecksWhatAPipeBringsAndTheCellsAboutCommunication) {

@@ -1,5 +1,7 @@
 // `weft train` as a user meets it: what it takes, refuses, says and leaves behind.
 #include "program_test.h"
+#include "weft/scheduling/simulation/chrome_trace.h"
+#include "weft/scheduling/simulation/trace_analysis.h"
 
 namespace weft {
 namespace {
@@ -9,6 +11,7 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
@@ -111,6 +114,67 @@ TEST_F(TrainCommand, WritesTracesWhereTheyWereAskedFor) {
     EXPECT_EQ(outcome.status, 2) << impossible;
     EXPECT_THAT(outcome.err, HasSubstr("--trace")) << impossible;
     EXPECT_FALSE(exists("never")) << impossible;
+  }
+}
+
+TEST_F(TrainCommand, TracesTheStepsThatWereAskedForAndNothingIsLeftOfTheParts) {
+  const std::string train = "train --config tiny.yaml --trace t.json ";
+  for (const std::string transport : {"inproc", "ucx"}) {
+    const std::string run = "--transport " + transport + " --run-dir " + transport;
+    ASSERT_EQ(weft(train + run + " --trace-steps 2:3 --set tokens.train_steps=4").status, 0);
+    const Trace trace = from_chrome_trace(text_of(transport + "/t.json"));
+    EXPECT_EQ(traced_steps(trace.events), (std::vector<std::uint32_t>{2, 3}));
+    for (const TraceEvent& event : trace.events) {
+      EXPECT_TRUE(event.step == 2 || event.step == 3);
+      EXPECT_LE(event.start, event.end);
+    }
+    EXPECT_EQ(trace.facts.at("hidden_size"), "16");
+    EXPECT_FALSE(exists(transport + "/trace-parts"));
+  }
+  const std::string never = "--run-dir never --trace-steps ";
+  for (const char* nonsense :
+       {"3", "0:3", "3:2", ":", "1:", ":2", "a:b", "1:2:3", "-1:2", "1:99999999999999999999"}) {
+    const Outcome outcome = weft(train + never + nonsense);
+    EXPECT_EQ(outcome.status, 2) << nonsense;
+    EXPECT_THAT(outcome.err, HasSubstr("--trace-steps: '" + std::string(nonsense) + "'")) << nonsense;
+  }
+  EXPECT_THAT(weft(train + never + "4:9").err, HasSubstr("first step to trace is 4, but the run has 3"));
+  EXPECT_EQ(weft("train --config tiny.yaml " + never + "1:2").status, 2) << "without --trace";
+  EXPECT_FALSE(exists("never"));
+}
+
+TEST_F(TrainCommand, TheTraceOfARunThatFailsIsInItsParts) {
+  // a learning rate that overflows
+  const Outcome failed = weft(
+      "train --config tiny.yaml --transport inproc --run-dir r --trace t.json --set "
+      "optimizer.learning_rate_scheduler.learning_rate=1e30 --set optimizer.clip_grad=null --set "
+      "tokens.train_steps=20");
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_THAT(failed.err, HasSubstr("the trace so far lies in r/trace-parts"));
+  EXPECT_FALSE(exists("r/t.json"));
+  const Trace part = from_chrome_trace(text_of("r/trace-parts/rank-0001.json"));
+  EXPECT_THAT(traced_steps(part.events), testing::Contains(1u));
+  EXPECT_THAT(weft("plan --config tiny.yaml --against r/trace-parts").out,
+              HasSubstr(" of the trace\n\nplan, makespan "));
+  EXPECT_THAT(weft("plan --config tiny.yaml --against r/logs").err, HasSubstr("no part of a trace"));
+  // the next attempt begins anew
+  EXPECT_EQ(
+      weft("train --config tiny.yaml --transport inproc --run-dir r --resume auto --trace t.json").status, 0);
+  EXPECT_EQ(traced_steps(from_chrome_trace(text_of("r/t.json")).events),
+            (std::vector<std::uint32_t>{1, 2, 3}));
+}
+
+TEST_F(TrainCommand, SaysWhenCostsAreThoseOfAnotherModel) {
+  ASSERT_EQ(weft("train --config tiny.yaml --transport inproc --run-dir r --trace t.json").status, 0);
+  for (const std::string plan : {"--costs-from r/t.json", "--against r/t.json"}) {
+    EXPECT_THAT(weft("plan --config tiny.yaml " + plan).err, IsEmpty());
+    EXPECT_THAT(weft("plan --config tiny.yaml --set tokens.sequence_length=16 --set "
+                     "model.model_config.hidden_size=32 " +
+                     plan)
+                    .err,
+                HasSubstr("r/t.json is of another model or machine: head_dim is 8 in the trace, 16 here, "
+                          "hidden_size is 16 in the trace, 32 here, "
+                          "sequence_length is 8 in the trace, 16 here"));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "program_test.h"
 #include "weft/scheduling/orders/schedule.h"
+#include "weft/scheduling/simulation/chrome_trace.h"
 #include "weft/scheduling/simulation/trace_analysis.h"
 #include "weft/scheduling/weight_turns.h"
 #include "weft/tests/support/loopback.h"
@@ -115,7 +116,7 @@ TEST_F(UcxTraining, TheTracedOrderIsThePlannedOne) {
     request.schedule = name;
     request.ranks = 4;
     request.microbatches = 8;
-    const auto events = from_chrome_trace(text_of(name + "/trace.json"));
+    const auto events = from_chrome_trace(text_of(name + "/trace.json")).events;
     for (const std::uint32_t step : {1u, 2u, 3u})
       EXPECT_EQ(executed_order(events_of_step(events, step), 4), as_run(make_schedule(request).order))
           << "step " << step;

@@ -9,6 +9,7 @@
 #include "golden.h"
 #include "weft/base/error.h"
 #include "weft/scheduling/orders/check.h"
+#include "weft/scheduling/simulation/chrome_trace.h"
 #include "weft/scheduling/simulation/trace_analysis.h"
 
 namespace weft {
@@ -143,7 +144,7 @@ TEST(Plan, svg_csv_and_chrome_show_every_op) {
   EXPECT_THAT(svg, HasSubstr("<title>7W7: "));
   EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
   EXPECT_EQ(plan_to_csv(plan), to_csv(read_order_file(golden::path("zbv_p4_m8.csv")).order));
-  EXPECT_EQ(from_chrome_trace(plan_to_chrome(plan)), plan.run().events);
+  EXPECT_EQ(from_chrome_trace(plan_to_chrome(plan)).events, plan.run().events);
 }
 
 TEST(Plan, comparison_marks_the_shortest_within_the_limit_and_says_what_is_impossible) {
@@ -252,6 +253,7 @@ TEST(Plan, against_a_trace_the_differences_are_shown) {
   EXPECT_THROW((void)plan_against_trace(plan_of("afab", 1, 3), trace, 0, 100), ScheduleError);
   EXPECT_THROW((void)plan_against_trace(plan_of("interleaved_1f1b", 2, 3), trace, 0, 100), ScheduleError)
       << "whose stages 2 and 3 the trace lacks";
+  EXPECT_THROW((void)plan_against_trace(plan_of("1f1b", 2, 4), trace, 0, 100), ScheduleError);
 }
 
 TEST(Plan, a_trace_is_measured_in_the_words_of_the_simulator) {

@@ -13,6 +13,7 @@
 #include "weft/base/error.h"
 #include "weft/model/weights/safetensors.h"
 #include "weft/scheduling/orders/schedule.h"
+#include "weft/scheduling/simulation/chrome_trace.h"
 #include "weft/scheduling/simulation/trace_analysis.h"
 #include "weft/scheduling/weight_turns.h"
 #include "weft/training/checkpoint/reader.h"
@@ -55,7 +56,7 @@ TEST_F(TrainerTest, TheTraceHoldsThePlannedOrder) {
     const Run run = train(config, options);
     std::ifstream file(run.result.folder / "trace.json");
     const std::string text((std::istreambuf_iterator<char>(file)), {});
-    const auto events = from_chrome_trace(text);
+    const auto events = from_chrome_trace(text).events;
     for (const std::uint32_t step : {1u, 2u})
       EXPECT_EQ(executed_order(events_of_step(events, step), 4), as_run(configured_schedule(config).order))
           << "step " << step;
