@@ -7,18 +7,18 @@
 namespace weft {
 
 TraceFacts cost_facts(const NanotronConfig& config) {
-  const ModelConfig& model = config.model.model_config;
+  const auto& model = config.model.model_config;
   TraceFacts facts;
-  for (const auto& [name, value] : {std::pair{"vocab_size", config.model.padded_vocab_size()},
-                                    {"hidden_size", model.hidden_size},
-                                    {"intermediate_size", model.intermediate_size},
-                                    {"num_hidden_layers", model.num_hidden_layers},
-                                    {"num_attention_heads", model.num_attention_heads},
-                                    {"num_key_value_heads", model.key_value_heads()},
-                                    {"head_dim", model.head_size()},
-                                    {"sequence_length", config.tokens.sequence_length},
-                                    {"micro_batch_size", config.tokens.micro_batch_size}})
-    facts[name] = std::to_string(value);
+  const auto add = [&](const char* name, auto value) { facts[name] = std::to_string(value); };
+  add("vocab_size", config.model.padded_vocab_size());
+  add("hidden_size", model.hidden_size);
+  add("intermediate_size", model.intermediate_size);
+  add("num_hidden_layers", model.num_hidden_layers);
+  add("num_attention_heads", model.num_attention_heads);
+  add("num_key_value_heads", model.key_value_heads());
+  add("head_dim", model.head_size());
+  add("sequence_length", config.tokens.sequence_length);
+  add("micro_batch_size", config.tokens.micro_batch_size);
   facts["dtype"] = std::string(dtype_name(config.model.dtype));
   facts["recompute_layer"] = config.parallelism.recompute_layer ? "true" : "false";
   facts["kernels"] = std::string(cpu::name(cpu::cpu_level()));
