@@ -50,3 +50,12 @@ set(weft_training_links weft::model weft::actors weft::scheduling)
 set(weft_training_private fmt::fmt yaml-cpp nlohmann_json::nlohmann_json OpenSSL::Crypto)
 set(weft_launch_links weft::training)
 set(weft_launch_private fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json $<BUILD_INTERFACE:weft_asio> OpenSSL::Crypto ucx::ucp ucx::ucs)
+
+# A release is optimised where time is spent: CMake's own -O3 holds for the model only.
+set(weft_base_optimisation -O2)
+set(weft_tensor_optimisation -O2)
+set(weft_scheduling_optimisation -O2)
+set(weft_transport_optimisation -O2)
+set(weft_actors_optimisation -O2)
+set(weft_training_optimisation -O1)
+set(weft_launch_optimisation -O1)

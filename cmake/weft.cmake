@@ -6,6 +6,10 @@ target_compile_options(weft_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Werror
   $<$<CXX_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized>
   -fno-fast-math -ffp-contract=off)
+if(CMAKE_UNITY_BUILD)
+  # to the compiler, a source that is included is a header, and its unnamed namespace suspicious
+  target_compile_options(weft_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   # g++ 12 needs sibling calls for deep chains of coroutines when it does not optimise
   target_compile_options(weft_options INTERFACE -Og -foptimize-sibling-calls)
@@ -24,6 +28,23 @@ if(NOT EXISTS ${CMAKE_BINARY_DIR}/include/weft)
   file(CREATE_LINK ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/include/weft SYMBOLIC)
 endif()
 
+# With CMAKE_UNITY_BUILD (the presets release, asan and tsan) a folder's sources are compiled some twelve at a time: most of
+# a source's compile time is its headers. So two sources of a top-level folder cannot give one name to different things
+# of their unnamed namespaces. The preset debug compiles each source by itself, which is quicker after a small change and
+# shows a forgotten include.
+set(weft_unity_size 12)
+function(weft_unity folder sources)
+  list(LENGTH sources count)
+  math(EXPR units "(${count} + ${weft_unity_size} - 1) / ${weft_unity_size}")
+  set(number 0)
+  foreach(source IN LISTS sources)
+    math(EXPR unit "${number} * ${units} / ${count} + 1")
+    math(EXPR number "${number} + 1")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${unit})
+  endforeach()
+  set_target_properties(weft_${folder} PROPERTIES UNITY_BUILD_MODE GROUP)
+endfunction()
+
 # weft_library(FOLDER): target weft_FOLDER (alias weft::FOLDER) of all sources below FOLDER.
 # Dependencies are added in cmake/dependencies.cmake, by weft_depends(FOLDER ...).
 function(weft_library folder)
@@ -34,6 +55,8 @@ function(weft_library folder)
     set(scope INTERFACE)
   else()
     add_library(weft_${folder} STATIC ${sources})
+    weft_unity(${folder} "${sources}")
+    target_compile_options(weft_${folder} PRIVATE $<$<CONFIG:Release>:${weft_${folder}_optimisation}>)
     target_link_libraries(weft_${folder} PRIVATE $<BUILD_INTERFACE:weft_options>)
     set(scope PUBLIC)
   endif()

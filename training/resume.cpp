@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* flag = "--resume";
-constexpr const char* key = "checkpoints.resume_checkpoint_path";
+constexpr const char* resume_key = "checkpoints.resume_checkpoint_path";
 
 /// What is wrong, and with which flag or key.
 struct Refusal {
@@ -81,7 +81,7 @@ std::optional<ResumePoint> find(const NanotronConfig& config, const ResumeReques
   }
   if (request.resume.empty() || request.resume == "auto") {
     path = configured;
-    where = key;
+    where = resume_key;
   }
   if (!path) return std::nullopt;
   CheckpointSearch named = look(search.resolve, *path, where);

@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-constexpr std::uint32_t magic = 0x31464557;  // "WEF1"
+constexpr std::uint32_t header_magic = 0x31464557;  // "WEF1"
 constexpr std::uint8_t version = 1;
 
 [[noreturn]] void refuse(const char* field, std::uint64_t value) {
@@ -19,7 +19,7 @@ constexpr std::uint8_t version = 1;
 
 void encode(const MessageHeader& header, std::span<std::byte, MessageHeader::wire_bytes> to) noexcept {
   std::byte* p = to.data();
-  store_le(p, magic);
+  store_le(p, header_magic);
   store_le(p + 4, version);
   store_le(p + 5, header.kind);
   store_le(p + 6, header.phase);
@@ -41,7 +41,7 @@ void encode(const MessageHeader& header, std::span<std::byte, MessageHeader::wir
 MessageHeader decode(std::span<const std::byte> bytes) {
   if (bytes.size() != MessageHeader::wire_bytes) refuse("length", bytes.size());
   const std::byte* p = bytes.data();
-  if (load_le<std::uint32_t>(p) != magic) refuse("magic", load_le<std::uint32_t>(p));
+  if (load_le<std::uint32_t>(p) != header_magic) refuse("magic", load_le<std::uint32_t>(p));
   if (load_le<std::uint8_t>(p + 4) != version) refuse("version", load_le<std::uint8_t>(p + 4));
   const auto kind = load_le<std::uint8_t>(p + 5);
   const auto phase = load_le<std::uint8_t>(p + 6);

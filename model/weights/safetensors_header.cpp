@@ -12,7 +12,7 @@ namespace weft {
 namespace {
 
 // An unknown field of an entry may hold anything, down to this depth.
-constexpr int depth_limit = 16;
+constexpr int skipped_depth_limit = 16;
 
 /// Takes the parser's events. `where` says which value comes next; what is below an unknown field is passed
 /// over by counting brackets.
@@ -199,7 +199,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool skip_deeper() {
-    if (++skipped_ > depth_limit) return refuse("is nested too deeply");
+    if (++skipped_ > skipped_depth_limit) return refuse("is nested too deeply");
     return true;
   }
   bool skip_back() {

@@ -49,16 +49,16 @@ void check_shape(const ScheduleInfo& info, const orders::Shape& shape) {
                                     info.name, info.min_chunks == info.max_chunks ? "exactly" : "at least",
                                     info.min_chunks, info.min_chunks == 1 ? "" : "s", shape.chunks,
                                     std::clamp(shape.chunks, info.min_chunks, info.max_chunks)));
-  constexpr std::uint32_t most_stages = std::numeric_limits<std::uint16_t>::max();
+  constexpr std::uint32_t stages_limit = std::numeric_limits<std::uint16_t>::max();
   const std::uint64_t stages = std::uint64_t{shape.ranks} * shape.chunks;
-  if (stages > most_stages) {
-    const std::uint32_t most_chunks = most_stages / shape.ranks;
+  if (stages > stages_limit) {
+    const std::uint32_t most_chunks = stages_limit / shape.ranks;
     const std::string nearest = most_chunks < info.min_chunks
-                                    ? fmt::format("{} ranks", most_stages / info.min_chunks)
+                                    ? fmt::format("{} ranks", stages_limit / info.min_chunks)
                                     : fmt::format("{} stages per rank", most_chunks);
     throw ScheduleError(
         fmt::format("{}: {} ranks x {} stages per rank are {} stages; at most {} are possible; nearest: {}",
-                    info.name, shape.ranks, shape.chunks, stages, most_stages, nearest));
+                    info.name, shape.ranks, shape.chunks, stages, stages_limit, nearest));
   }
   constexpr std::uint64_t most_pairs = (std::uint64_t{1} << 32) / 3;  // each has an F, an I and a W
   if (stages * shape.microbatches > most_pairs)
@@ -145,8 +145,7 @@ void count_slots(Schedule& schedule) {
   schedule.peaks.clear();
   schedule.splits_backward = false;
   for (const RankOrder& published : schedule.order) {
-    const RankOrder moved = is_in_turn(published) ? RankOrder() : as_run(published);
-    const RankOrder& executed = moved.empty() ? published : moved;
+    const RankOrder executed = as_run(published);
     schedule.peaks.push_back(count_peaks(executed));
     schedule.splits_backward = schedule.splits_backward ||
                                std::any_of(executed.begin(), executed.end(),

@@ -1,7 +1,6 @@
 #pragma once
 // Every static schedule: a list of ops that is followed to the letter.
 #include <cstddef>
-#include <span>
 
 #include "weft/scheduling/policies/forward_sweep.h"
 #include "weft/scheduling/policy.h"
@@ -13,9 +12,8 @@ namespace weft {
 /// the list.
 class OrderedPolicy final : public Policy {
  public:
-  /// `order`: the rank's ops of one step; it outlives the policy.
-  explicit OrderedPolicy(const RankOrder& order) : order_(order) {}
-  explicit OrderedPolicy(RankOrder&& order) = delete;
+  /// `order`: the rank's ops of one step.
+  explicit OrderedPolicy(RankOrder order) : order_(std::move(order)) {}
 
   void begin_step(std::uint64_t step, Phase phase) override;
   Decision choose(const RankView& view) override;
@@ -23,7 +21,7 @@ class OrderedPolicy final : public Policy {
  private:
   [[nodiscard]] bool ready(const RankView& view) const noexcept;
 
-  std::span<const Op> order_;
+  RankOrder order_;
   std::size_t head_ = 0;
   ForwardSweep sweep_;
 };

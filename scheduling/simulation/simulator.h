@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "weft/scheduling/orders/schedule.h"
-#include "weft/scheduling/simulation/timeline.h"
 #include "weft/scheduling/simulation/trace.h"
 
 namespace weft {
@@ -32,9 +31,6 @@ struct LinkBetween {
   Link link;
 };
 
-/// What a simulation keeps beside the times of its ranks: nothing; when every op ran; every event, too.
-enum class Record : std::uint8_t { nothing, timeline, events };
-
 /// What a simulation assumes. Lists of stages and ranks may hold one value that stands for all.
 struct SimulationSettings {
   std::vector<OpCosts> stages{OpCosts{}};      ///< [stage]
@@ -52,7 +48,7 @@ struct SimulationSettings {
   std::uint32_t cores = 0;
   bool early_gradient = false;  ///< a B's gradient leaves after its I part, as in a run, not at its end
   Phase phase = Phase::train;
-  Record record = Record::events;
+  bool record = true;  ///< keep the events and the order executed
 };
 
 /// A rank's time: makespan = busy + update + ramp_up + dependency_wait + transfer_wait + cool_down.
@@ -84,10 +80,9 @@ struct LinkTraffic {
 struct Simulation {
   Nanoseconds makespan = 0;
   std::vector<RankTimes> ranks;
-  std::vector<LinkTraffic> links;      ///< those that carried messages, by (from, to)
-  std::vector<RankTimeline> timeline;  ///< [rank], with Record::timeline or events
-  Order executed;                      ///< with Record::events
-  std::vector<TraceEvent> events;      ///< with Record::events, in the order of their end
+  std::vector<LinkTraffic> links;  ///< those that carried messages, by (from, to)
+  Order executed;                  ///< with `record`
+  std::vector<TraceEvent> events;  ///< with `record`, in the order of their end
 };
 
 /// Makes the policy of a rank.

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "weft/tests/support/device_memory.h"
+#include "device_memory.h"
 
 namespace weft {
 namespace {

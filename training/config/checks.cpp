@@ -27,7 +27,7 @@ class Checker {
     constexpr std::size_t longest = 200;
     if (run.empty() || run == "." || run == ".." || run.size() > longest || has_control ||
         run.find('/') != std::string::npos) {
-      fail("general.run", quoted(run) + " cannot name a folder", "up to 200 bytes without a slash");
+      fail("general.run", in_quotes(run) + " cannot name a folder", "up to 200 bytes without a slash");
     }
   }
 
@@ -118,7 +118,7 @@ class Checker {
       const DataStageConfig& stage = config_.data_stages[i];
       const std::string path = "data_stages." + std::to_string(i);
       if (!names.insert(stage.name).second)
-        fail(path + ".name", quoted(stage.name) + " names two stages", "a name of its own for each");
+        fail(path + ".name", in_quotes(stage.name) + " names two stages", "a name of its own for each");
       if (!starts.insert(stage.start_training_step).second) {
         fail(path + ".start_training_step",
              fmt::format("two stages start at step {}", stage.start_training_step),
@@ -143,7 +143,7 @@ class Checker {
       try {
         const std::regex pattern(patterns[i]);
       } catch (const std::regex_error&) {
-        fail(path, quoted(patterns[i]) + " is no regular expression");
+        fail(path, in_quotes(patterns[i]) + " is no regular expression");
       }
     }
   }
@@ -164,7 +164,7 @@ class Checker {
       if (text->text_files.empty()) fail(path + ".text_files", "names no file");
       if (config_.tokenizer.tokenizer_name_or_path != "byte") {
         fail("tokenizer.tokenizer_name_or_path",
-             quoted(config_.tokenizer.tokenizer_name_or_path) +
+             in_quotes(config_.tokenizer.tokenizer_name_or_path) +
                  " is not supported: text_files are read byte by byte",
              "byte");
       }

@@ -35,11 +35,11 @@ std::string Node::describe() const {
   if (kind == Kind::block) return "a block of keys";
   if (kind == Kind::list) return "a list";
   if (is_null()) return "nothing";
-  if (!plain) return "the string " + quoted(text);
+  if (!plain) return "the string " + in_quotes(text);
   double number = 0;
   if (parse_boolean(text)) return "the truth value " + text;
-  if (parse_number(text, number) != NumberProblem::not_a_number) return "the number " + quoted(text);
-  return quoted(text);
+  if (parse_number(text, number) != NumberProblem::not_a_number) return "the number " + in_quotes(text);
+  return in_quotes(text);
 }
 
 Node Node::scalar(std::string text, bool plain) {

@@ -39,7 +39,7 @@ Node& list_item(Node& list, const std::string& part, const std::string& list_pat
   if (!is_item_number(part) || !fits || number > list.children.size()) {
     const std::size_t count = list.children.size();
     throw config_error(source, list_path,
-                       fmt::format("is a list of {}, it has no item {}", count, quoted(part)),
+                       fmt::format("is a list of {}, it has no item {}", count, in_quotes(part)),
                        count == 0 ? "0" : fmt::format("0 to {} ({} appends)", count, count));
   }
   if (number == list.children.size()) {
@@ -58,7 +58,7 @@ Node& step_into(Node& parent, const std::string& part, const std::string& parent
   if (parent.kind == Node::Kind::list) return list_item(parent, part, parent_path, source);
   if (parent.kind != Node::Kind::block) {
     throw config_error(source, parent_path,
-                       fmt::format("is {} and has no key {}", parent.describe(), quoted(part)));
+                       fmt::format("is {} and has no key {}", parent.describe(), in_quotes(part)));
   }
   if (Node* known = parent.find(part)) return *known;
   Node& made = parent.add(part, Node::scalar(""));
@@ -72,7 +72,7 @@ Node& step_into(Node& parent, const std::string& part, const std::string& parent
 ConfigOverride set_override(const std::string& argument) {
   const std::size_t equals = argument.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw config_error({"--set", 1, 1, 0}, "", quoted(argument) + " is not PATH=VALUE",
+    throw config_error({"--set", 1, 1, 0}, "", in_quotes(argument) + " is not PATH=VALUE",
                        "for example tokens.train_steps=100");
   }
   return {"--set", argument.substr(0, equals), argument.substr(equals + 1), equals + 2};

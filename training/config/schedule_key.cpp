@@ -46,7 +46,7 @@ void resolve_schedule_spellings(Node& root) {
       !same_schedule(schedule->text, engine->text)) {
     throw config_error(
         engine->source, engine_path,
-        quoted(engine->text) + " disagrees with pipeline_parallel.schedule " + quoted(schedule->text),
+        in_quotes(engine->text) + " disagrees with pipeline_parallel.schedule " + in_quotes(schedule->text),
         "one of the two keys, or the same schedule in both");
   }
   if (engine_wins) {
@@ -68,7 +68,7 @@ bool is_schedule_file(const std::string& schedule) { return schedule.ends_with("
 
 void check_schedule_name(const std::string& schedule, const Source& source, const std::string& path) {
   if (is_schedule_file(schedule)) {
-    if (!std::ifstream(schedule)) throw config_error(source, path, quoted(schedule) + " cannot be opened");
+    if (!std::ifstream(schedule)) throw config_error(source, path, in_quotes(schedule) + " cannot be opened");
     return;
   }
   try {

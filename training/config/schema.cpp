@@ -8,10 +8,7 @@ namespace {
 constexpr std::int64_t most_ranks = 4096;
 constexpr std::int64_t most_chunks = 1024;
 constexpr std::int64_t most_threads = 1024;
-constexpr std::int64_t most_steps = 2'000'000'000;
 constexpr std::int64_t most_samples = 1 << 20;
-constexpr std::int64_t most_positions = 1 << 24;
-constexpr std::int64_t largest_integer = std::numeric_limits<std::int64_t>::max();
 
 Table general(GeneralConfig& c) {
   return {

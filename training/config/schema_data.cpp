@@ -8,11 +8,6 @@
 namespace weft::schema {
 namespace {
 
-constexpr std::int64_t most_steps = 2'000'000'000;
-constexpr std::int64_t most_positions = 1 << 24;
-constexpr std::int64_t most_tokens = 1 << 30;
-constexpr std::int64_t largest_integer = std::numeric_limits<std::int64_t>::max();
-
 // Each alternative's first key names it.
 Table alternative(TextFilesConfig& c) {
   return {
@@ -68,7 +63,7 @@ bool read_if_named(DatasetConfig& dataset, const Node& node, const std::string& 
     const std::string_view nearest = nearest_spelling(node.keys[i], names);
     if (!nearest.empty()) {
       throw config_error(node.key_sources[i], key_path,
-                         "is not a known key, did you mean " + quoted(nearest) + "?", kinds);
+                         "is not a known key, did you mean " + in_quotes(nearest) + "?", kinds);
     }
   }
   throw config_error(node.source, path, node.describe() + " names no data", kinds);

@@ -6,7 +6,6 @@ namespace {
 
 constexpr std::int64_t largest_size = 1 << 20;
 constexpr std::int64_t most_layers = 1 << 15;
-constexpr std::int64_t most_tokens = 1 << 30;
 constexpr NumberRange above_zero{.least = 0, .with_least = false};
 
 Table rope_scaling(RopeScaling& c) {

@@ -110,7 +110,7 @@ std::int64_t read_integer(const Node& node, const std::string& path, IntegerRang
   const NumberProblem problem = scalar ? parse_integer(node.text, value) : NumberProblem::not_a_number;
   if (problem == NumberProblem::not_a_number) wrong_type(node, path, range_text(range));
   if (problem == NumberProblem::out_of_range || value < range.least || value > range.most) {
-    throw config_error(node.source, path, quoted(node.text) + " is out of range", range_text(range));
+    throw config_error(node.source, path, in_quotes(node.text) + " is out of range", range_text(range));
   }
   return value;
 }
@@ -121,11 +121,12 @@ double read_number(const Node& node, const std::string& path, NumberRange range)
   const NumberProblem problem = scalar ? parse_number(node.text, value) : NumberProblem::not_a_number;
   if (problem == NumberProblem::not_a_number) wrong_type(node, path, range_text(range));
   if (problem == NumberProblem::out_of_range)
-    throw config_error(node.source, path, quoted(node.text) + " is out of range", double_range_text(range));
+    throw config_error(node.source, path, in_quotes(node.text) + " is out of range",
+                       double_range_text(range));
   const bool too_small = range.with_least ? value < range.least : value <= range.least;
   const bool too_large = range.with_most ? value > range.most : value >= range.most;
   if (too_small || too_large) {
-    throw config_error(node.source, path, quoted(node.text) + " is out of range", range_text(range));
+    throw config_error(node.source, path, in_quotes(node.text) + " is out of range", range_text(range));
   }
   return value;
 }
@@ -136,9 +137,10 @@ std::string read_text(const Node& node, const std::string& path) {
   const bool is_number = node.plain && parse_number(node.text, number) != NumberProblem::not_a_number;
   if (is_number || (node.plain && parse_boolean(node.text)))
     throw config_error(node.source, path, node.describe() + " where a string is expected",
-                       "a string, in quotes where it could be something else: " + quoted(node.text));
+                       "a string, in quotes where it could be something else: " + in_quotes(node.text));
   if (node.text.find('\0') != std::string::npos)
-    throw config_error(node.source, path, quoted(node.text) + " holds a zero byte", "a string without one");
+    throw config_error(node.source, path, in_quotes(node.text) + " holds a zero byte",
+                       "a string without one");
   return node.text;
 }
 
@@ -241,7 +243,8 @@ Value choice_of_words(std::function<int()> get, std::function<void(int)> set, st
             if (node.kind != Node::Kind::scalar) wrong_type(node, path, list_of(names));
             const std::string_view nearest = nearest_spelling(node.text, names);
             const std::string hint = nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest);
-            throw config_error(node.source, path, quoted(node.text) + " is not known" + hint, list_of(names));
+            throw config_error(node.source, path, in_quotes(node.text) + " is not known" + hint,
+                               list_of(names));
           },
           [get, words] {
             const auto word =

@@ -43,7 +43,7 @@ ConfigError config_error(const Source& source, std::string_view path, std::strin
   return ConfigError(text);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t longest = 80;
   const bool cut = text.size() > longest;
   return fmt::format("'{}{}'", printable(text.substr(0, longest)), cut ? "..." : "");

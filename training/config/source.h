@@ -37,6 +37,6 @@ class ConfigSources {
                                        std::string_view allowed = {});
 
 /// `text` in single quotes, shortened to 80 bytes, control characters as \xNN.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string in_quotes(std::string_view text);
 
 }  // namespace weft

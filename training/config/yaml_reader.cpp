@@ -109,14 +109,14 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   [[noreturn]] void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
-    throw config_error(place(mark), path(), "the tag " + quoted(tag) + " is not read",
+    throw config_error(place(mark), path(), "the tag " + in_quotes(tag) + " is not read",
                        "values without tags, !!binary");
   }
 
   [[nodiscard]] std::string decoded(const YAML::Mark& mark, const std::string& value) const {
     const std::optional<std::string> bytes = from_base64(value);
     if (!bytes)
-      throw config_error(place(mark), path(), quoted(value) + " is not base64", "!!binary, then base64");
+      throw config_error(place(mark), path(), in_quotes(value) + " is not base64", "!!binary, then base64");
     return *bytes;
   }
 
