@@ -208,7 +208,8 @@ TEST_F(Bootstrap, InstallsExactlyWhatIsMissing) {
       "installed\n"
       "libspdlog-dev installed\nlibfmt-dev installed\nlibcli11-dev installed\nnlohmann-json3-dev "
       "installed\n"
-      "librandom123-dev installed\nlibssl-dev installed\nfortunes installed\n");
+      "librandom123-dev installed\nlibssl-dev installed\nfortunes installed\npkg-config installed\n"
+      "libpcre2-dev installed\nlibsentencepiece-dev installed\nlibutf8proc-dev installed\n");
   const Outcome outcome = weft("version");
   EXPECT_EQ(outcome.status, 7);
   EXPECT_THAT(notes(),
