@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "device_memory.h"
+#include "weft/tests/support/device_memory.h"
 
 namespace weft {
 namespace {
