@@ -57,6 +57,34 @@ void check_sizes(std::uint16_t stage, const StagePlan& plan) {
                                     {"workspace", plan.workspace},
                                     {"state", plan.state}})
     if (bytes > most) throw Error(fmt::format("stage {}: its {} would be {} bytes", stage, name, bytes));
+  for (const TensorSpec& spec : plan.outputs)
+    if (spec.bytes() > most)
+      throw Error(fmt::format("stage {}: a tensor of its output would be {} bytes", stage, spec.bytes()));
+}
+
+// As many slots and buffers as a schedule of millions of micro-batches wants of such sizes are more than a
+// number holds.
+void check_rank(const PipelinePlan& plan, std::uint32_t rank) {
+  double slots = 0;
+  double messages = 0;
+  for (const std::uint16_t stage : plan.schedule.stages_of[rank]) {
+    const StagePeaks peaks = peaks_of(plan.schedule, stage);
+    double held = static_cast<double>(aligned(plan.stages[stage].activation_slot)) +
+                  static_cast<double>(aligned(plan.stages[stage].weight_slot));
+    for (const TensorSpec& spec : plan.inputs[stage]) held += static_cast<double>(spec.bytes());
+    slots += held * peaks.in_flight;
+  }
+  for (const EdgePlan& edge : plan.edges)
+    if (edge.source_rank == rank || edge.target_rank == rank)
+      for (const TensorSpec& spec : edge.tensors)
+        messages += static_cast<double>(aligned(spec.bytes())) * (edge.credits + Mailbox::send_buffers);
+  constexpr double most = 0x1p62;
+  for (const auto& [name, bytes] : {std::pair{"slots", slots}, {"message buffers", messages}})
+    if (bytes > most)
+      throw Error(
+          fmt::format("rank {}: its {} would be {:.3g} bytes, more than any memory; use fewer "
+                      "micro-batches in flight or smaller ones",
+                      rank, name, bytes));
 }
 
 void find_ties(PipelinePlan& plan, const std::vector<std::vector<Parameter>>& parameters) {
@@ -121,6 +149,7 @@ PipelinePlan plan_pipeline(Schedule schedule, const StageFactory& stages, const 
   }
   find_ties(plan, parameters);
   add_edges(plan);
+  for (std::uint32_t rank = 0; rank < plan.schedule.ranks; ++rank) check_rank(plan, rank);
   return plan;
 }
 
@@ -145,8 +174,7 @@ RankMemory PipelinePlan::memory(std::uint32_t rank) const {
 
   // The same bookkeeping as the actor's, over the order as it runs.
   std::uint64_t held = 0;
-  const Order run = as_run(schedule.order);
-  for (const Op& op : run[rank]) {
+  for (const Op& op : as_run(schedule.order[rank])) {
     const StagePlan& plan = stages[op.stage];
     std::uint64_t input = 0;
     for (const TensorSpec& spec : inputs[op.stage]) input += spec.bytes();

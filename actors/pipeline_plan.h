@@ -60,7 +60,7 @@ struct PipelinePlan {
 
 /// Makes every stage once, without its memory, and asks for its plan. Throws ScheduleError when the schedule
 /// needs a split backward that a stage does not have, Error when a stage's plan makes no sense (more than 8
-/// tensors, a tie to nothing).
+/// tensors, a tie to nothing) or the bytes of a rank are more than a number holds.
 [[nodiscard]] PipelinePlan plan_pipeline(Schedule schedule, const StageFactory& stages,
                                          const OptimizerFactory& optimizer);
 

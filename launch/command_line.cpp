@@ -195,7 +195,7 @@ void CommandLine::add_plan() {
       "  weft plan --schedule zbv --ranks 4 --microbatches 8\n"
       "  weft plan --schedule my.csv --format svg\n"
       "  weft plan --config configs/config_tiny_llama.yaml --compare --memory 2GiB\n"
-      "  weft plan --config configs/config_tiny_llama.yaml --compare --costs-from trace.json");
+      "  weft plan --config configs/config_tiny_llama.yaml --compare my.csv --costs-from trace.json");
   plan_.config.emplace();
   add_config_options(command, *plan_.config, plan_flags);
   command->add_option("--schedule", plan_.schedule,
@@ -220,7 +220,15 @@ void CommandLine::add_plan() {
   command->add_option("--format", plan_.format, "text, json, csv, svg or chrome")
       ->check(CLI::IsMember({"text", "json", "csv", "svg", "chrome"}))
       ->capture_default_str();
-  command->add_flag("--compare", plan_.compare, "All schedules side by side");
+  CLI::Option* compare =
+      command
+          ->add_option("--compare", plan_.files,
+                       "[FILE.csv ...]: all schedules side by side, and the orders in these files")
+          ->expected(0, -1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_flag(
+      "--early-gradient", plan_.early_gradient,
+      "With --schedule: the gradient of a B leaves after its I half, as in a run, not at its end");
   command->add_option_function<std::string>(
       "--memory", [this](const std::string& text) { plan_.memory = parse_bytes(text); },
       "With --config and --compare: marks the best schedule within so much memory per rank, 2GiB for "
@@ -230,8 +238,10 @@ void CommandLine::add_plan() {
                       "--costs-from does");
   command->add_option("--step", plan_.step, "With --against: which step of the trace; default the last")
       ->check(from_one());
-  actions_[command] = [this, command] {
+  actions_[command] = [this, command, compare] {
     if (command->count("--config") == 0) plan_.config.reset();
+    plan_.compare = compare->count() > 0;
+    std::erase(plan_.files, "");  // no file
     plan_.overrides = overrides_of(*command, plan_flags);
     print_plan(plan_);
     return 0;

@@ -90,7 +90,7 @@ std::vector<std::uint64_t> border_bytes(const PipelinePlan& plan) {
   return bytes;
 }
 
-std::vector<MemoryColumn> memory_columns(const PipelinePlan& plan) {
+std::vector<MemoryColumn> memory_columns(const std::vector<RankMemory>& ranks) {
   const std::pair<std::string_view, std::uint64_t RankMemory::*> parts[] = {
       {"parameters", &RankMemory::parameters},
       {"gradients", &RankMemory::gradients},
@@ -102,10 +102,8 @@ std::vector<MemoryColumn> memory_columns(const PipelinePlan& plan) {
       {"workspace", &RankMemory::workspace}};
   std::vector<MemoryColumn> columns;
   for (const auto& [name, part] : parts) {
-    MemoryColumn column{std::string(name), {}};
-    for (std::uint32_t rank = 0; rank < plan.schedule.ranks; ++rank)
-      column.bytes.push_back(plan.memory(rank).*part);
-    columns.push_back(std::move(column));
+    MemoryColumn& column = columns.emplace_back(MemoryColumn{std::string(name), {}});
+    for (const RankMemory& rank : ranks) column.bytes.push_back(rank.*part);
   }
   return columns;
 }
@@ -115,6 +113,8 @@ std::vector<MemoryColumn> memory_columns(const PipelinePlan& plan) {
 SimulationSettings PlanCosts::settings() const {
   SimulationSettings settings = uniform;
   settings.cores = cores;
+  settings.early_gradient = early_gradient;
+  settings.record = record;
   if (!measured) return settings;
   settings.stages = measured->stages;
   settings.link.latency = measured->latency;
@@ -136,12 +136,16 @@ Plan plan_of_model(const NanotronConfig& config, const PlanCosts& costs, const C
   SimulationSettings settings = costs.settings();
   settings.stages = costs.measured ? measured_costs(config, layers, *costs.measured)
                                    : stage_costs(config, layers, settings.stages.front());
+  settings.early_gradient = true;
   const PipelinePlan pipeline = pipeline_of_model(config, schedule);
   settings.border_bytes = border_bytes(pipeline);
   Plan plan = make_plan(std::move(schedule), settings);
-  plan.memory = memory_columns(pipeline);
-  for (std::uint32_t rank = 0; rank < plan.schedule.ranks && !plan.schedule.dynamic; ++rank)
-    plan.peak_activation_bytes.push_back(pipeline.memory(rank).peak_activation);
+  plan.layers = layers;
+  std::vector<RankMemory> ranks;
+  for (std::uint32_t rank = 0; rank < plan.schedule.ranks; ++rank) ranks.push_back(pipeline.memory(rank));
+  plan.memory = memory_columns(ranks);
+  for (const RankMemory& rank : ranks)
+    if (!plan.schedule.dynamic) plan.peak_activation_bytes.push_back(rank.peak_activation);
   return plan;
 }
 

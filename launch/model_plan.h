@@ -16,10 +16,11 @@ struct PlanCosts {
   SimulationSettings uniform = uniform_costs(1, 1, 1, 0);
   /// What a run of this model measured, at any number of stages; counts instead.
   std::optional<MeasuredCosts> measured;
-  std::uint32_t cores = 0;  ///< that all ranks share, 0 = one each
+  std::uint32_t cores = 0;      ///< that all ranks share, 0 = one each
+  bool early_gradient = false;  ///< of a B, as in a run; costs of a model or a run imply it
+  Record record = Record::events;
 
-  /// For a schedule without a model: every stage costs `uniform`, or what was measured on it. With measured
-  /// costs a B's gradient leaves after its I part, as in a run.
+  /// For a schedule without a model: every stage costs `uniform`, or what was measured on it.
   [[nodiscard]] SimulationSettings settings() const;
 };
 

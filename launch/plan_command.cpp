@@ -67,9 +67,18 @@ void tell_other_facts(const PlanArguments& arguments, const TraceFacts& trace, c
   if (!others.empty()) log::warning(fmt::format("{} is of another model or machine: {}", path, others));
 }
 
+// Millions of ops: only what is shown is kept.
+Record record_for(const PlanArguments& arguments) {
+  if (!arguments.against.empty()) return Record::timeline;
+  if (arguments.compare) return Record::nothing;
+  return arguments.format == "svg" || arguments.format == "chrome" ? Record::events : Record::timeline;
+}
+
 PlanCosts costs_of(const PlanArguments& arguments) {
   PlanCosts costs;
   costs.cores = arguments.cores;
+  costs.early_gradient = arguments.early_gradient || !arguments.against.empty();
+  costs.record = record_for(arguments);
   if (!arguments.costs_from.empty()) {
     const Trace trace = read_trace(arguments.costs_from, "--costs-from");
     tell_other_facts(arguments, trace.facts, arguments.costs_from);
@@ -125,12 +134,17 @@ void refuse_flags_without_effect(const PlanArguments& arguments) {
       throw UsageError(one->flag + ": " + key +
                        " has no place beside --compare, which plans all schedules, each with the stages per "
                        "rank that it needs; leave it out");
-  const std::string text_only = "--format " + arguments.format + ": a ";
+  const bool drawn = arguments.format != "text" && arguments.format != "json";
+  const std::string not_drawn = "--format " + arguments.format + ": a ";
+  refuse_if(compare && drawn, not_drawn +
+                                  "comparison comes as text or json only; for other formats plan one "
+                                  "schedule, without --compare");
+  refuse_if(!arguments.against.empty() && drawn,
+            not_drawn + "plan beside a trace comes as text or json only; leave out --format or --against");
   refuse_if(
-      compare && arguments.format != "text",
-      text_only + "comparison comes as text only; for other formats plan one schedule, without --compare");
-  refuse_if(!arguments.against.empty() && arguments.format != "text",
-            text_only + "plan beside a trace comes as text only; leave out --format or --against");
+      arguments.early_gradient && (config || !arguments.costs_from.empty() || !arguments.against.empty()),
+      "--early-gradient is for a plan with --schedule alone; with --config, --costs-from or --against a "
+      "B's gradient leaves after its I half anyway");
   refuse_if(compare && !arguments.against.empty(),
             "--against lays a trace beside the plan of one schedule; leave out --against or --compare");
   refuse_if(arguments.memory != 0 && !compare,
@@ -150,15 +164,22 @@ void require_sizes(const PlanArguments& arguments) {
 }
 
 /// Plans any schedule for what the arguments describe.
-std::function<Plan(const ScheduleInfo&)> planner(const PlanArguments& arguments) {
+std::function<Plan(const std::string&)> planner(const PlanArguments& arguments) {
   if (!arguments.config) {
-    require_sizes(arguments);
-    return plan_maker(request_of(arguments), costs_of(arguments).settings());
+    ScheduleRequest request = request_of(arguments);
+    if (!arguments.files.empty() && (request.ranks == 0 || request.microbatches == 0)) {
+      const Schedule first = check_order(read_order_file(arguments.files.front()));
+      if (request.ranks == 0) request.ranks = first.ranks;
+      if (request.microbatches == 0) request.microbatches = first.microbatches;
+    } else {
+      require_sizes(arguments);
+    }
+    return plan_maker(request, costs_of(arguments).settings());
   }
   NanotronConfig config = load_config(*arguments.config, arguments.overrides).config;
   config.pipeline_parallel.chunks.reset();  // the file's number is that of the file's schedule
-  return [config, costs = costs_of(arguments)](const ScheduleInfo& schedule) mutable {
-    config.pipeline_parallel.schedule = schedule.name;
+  return [config, costs = costs_of(arguments)](const std::string& schedule) mutable {
+    config.pipeline_parallel.schedule = schedule;
     return plan_of_model(config, costs);
   };
 }
@@ -194,7 +215,15 @@ void print_plan_against_trace(const PlanArguments& arguments) {
     if (costs.measured && costs.measured->stages.size() == plan.schedule.stage_count)
       plan = wanted_plan(arguments, costs);
   }
-  print(head + plan_against_trace(plan, trace.events, arguments.step, terminal_width()));
+  const PlanAgainstTrace both = lay_against_trace(plan, trace.events, arguments.step);
+  print(arguments.format == "json" ? against_trace_to_json(both)
+                                   : head + against_trace_to_text(both, terminal_width()));
+}
+
+void print_comparison(const PlanArguments& arguments) {
+  const std::vector<ComparedSchedule> schedules = compare_schedules(planner(arguments), arguments.files);
+  print(arguments.format == "json" ? comparison_to_json(schedules, arguments.memory)
+                                   : comparison_to_text(schedules, arguments.memory));
 }
 
 }  // namespace
@@ -202,13 +231,11 @@ void print_plan_against_trace(const PlanArguments& arguments) {
 void print_plan(const PlanArguments& arguments) {
   log::start(log::Level::info, "");
   refuse_flags_without_effect(arguments);
-  if (arguments.compare) {
-    print(comparison_to_text(compare_schedules(planner(arguments)), arguments.memory));
-  } else if (!arguments.against.empty()) {
-    print_plan_against_trace(arguments);
-  } else {
-    print(shown(wanted_plan(arguments, costs_of(arguments)), arguments.format));
-  }
+  if (arguments.compare) return print_comparison(arguments);
+  if (!arguments.against.empty()) return print_plan_against_trace(arguments);
+  const Plan plan = wanted_plan(arguments, costs_of(arguments));
+  if (!plan.schedule.remark.empty()) log::info(plan.schedule.remark);
+  print(shown(plan, arguments.format));
 }
 
 void check_schedule_file(const CheckArguments& arguments) {
@@ -216,7 +243,10 @@ void check_schedule_file(const CheckArguments& arguments) {
   Schedule schedule = check_order(text);
   if (arguments.slots != 0) check_slots(schedule, arguments.slots, &text);
   const std::uint32_t slots = smallest_slots(schedule);
-  print(shown(make_plan(std::move(schedule), uniform_costs(1, 1, 1, 0)), "text"));
+  const std::string remark = schedule.remark.empty() ? "" : schedule.remark + '\n';
+  SimulationSettings settings = uniform_costs(1, 1, 1, 0);
+  settings.record = Record::timeline;
+  print(shown(make_plan(std::move(schedule), settings), "text") + remark);
   print(fmt::format("{} is complete, ordered and free of deadlock; it needs {} slots on its fullest rank\n",
                     arguments.file, slots));
 }

@@ -21,7 +21,9 @@ struct PlanArguments {
   std::uint32_t cores = 0;          ///< that all ranks share, 0 = one each
   std::string costs_from;           ///< instead: the trace of a run whose ops say the costs
   std::string format = "text";      ///< text, json, csv, svg, chrome
-  bool compare = false;             ///< all schedules side by side
+  bool compare = false;             ///< all schedules side by side ...
+  std::vector<std::string> files;   ///< ... and these orders
+  bool early_gradient = false;      ///< a B's gradient leaves after its I half, as in a run
   std::uint64_t memory = 0;         ///< with compare: most bytes of a rank, 0 = no limit
   std::string against;              ///< a trace to lay beside the plan, and without other costs their source
   std::uint32_t step = 0;           ///< of that trace, 0 = the last

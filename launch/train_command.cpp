@@ -17,6 +17,7 @@
 #include "weft/launch/rank_variables.h"
 #include "weft/launch/supervisor.h"
 #include "weft/training/config/load.h"
+#include "weft/training/config/partition.h"
 #include "weft/training/config/yaml_reader.h"
 #include "weft/training/configured_schedule.h"
 #include "weft/training/given_weights.h"
@@ -92,6 +93,7 @@ void run_trainer(const NanotronConfig& config, TrainerOptions options) {
 
 void show_start(const NanotronConfig& config, const Schedule& schedule,
                 std::vector<std::string> command_line) {
+  const std::vector<std::int64_t> layers = layers_per_stage(config, schedule.rank_of);
   std::erase_if(command_line,
                 [](const std::string& one) { return one == "--dry-run" || one == "--dry_run"; });
   const bool threads = config.pipeline_parallel.transport == TransportChoice::inproc;
@@ -100,7 +102,8 @@ void show_start(const NanotronConfig& config, const Schedule& schedule,
              schedule.stage_count, schedule.microbatches, config.tokens.train_steps);
   for (std::uint32_t rank = 0; rank < schedule.ranks; ++rank) {
     fmt::print("rank {}: stage", rank);
-    for (const std::uint16_t stage : schedule.stages_of[rank]) fmt::print(" {}", stage);
+    for (const std::uint16_t stage : schedule.stages_of[rank])
+      fmt::print(" {} ({} layer{})", stage, layers[stage], layers[stage] == 1 ? "" : "s");
     if (!threads)
       fmt::print(", WEFT_RANK={} WEFT_WORLD_SIZE={} {}", rank, schedule.ranks, fmt::join(command_line, " "));
     fmt::print("\n");
@@ -163,6 +166,7 @@ int train(const TrainArguments& arguments, const std::vector<std::string>& comma
   check_training(config, options_of(arguments, loaded));
   check_memory(pipeline_of_model(config, schedule), usable_memory(), loaded.sources);
   for (const std::string& notice : loaded.notices) log::warning(notice);
+  if (!schedule.remark.empty()) log::info(schedule.remark);
   if (arguments.dry_run) {
     show_start(config, schedule, command_line);
     return 0;

@@ -1,6 +1,7 @@
 #include "weft/scheduling/weight_turns.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft {
 
@@ -87,8 +88,15 @@ Order as_run(const Order& order) {
 }
 
 bool is_in_turn(const RankOrder& order) {
-  WeightTurns turns = turns_of(order);
-  return std::all_of(order.begin(), order.end(), [&](const Op& op) { return turns.admit(op) == op; });
+  std::vector<std::pair<std::uint16_t, std::uint32_t>> next;  // (stage, micro-batch)
+  for (const Op& op : order) {
+    if (op.kind != OpKind::backward && op.kind != OpKind::backward_weight) continue;
+    auto at = next.begin();
+    while (at != next.end() && at->first != op.stage) ++at;  // a rank has few stages
+    if (at == next.end()) at = next.insert(at, {op.stage, 0});
+    if (op.microbatch != at->second++) return false;
+  }
+  return true;
 }
 
 }  // namespace weft

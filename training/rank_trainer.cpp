@@ -1,6 +1,6 @@
 #include "weft/training/rank_trainer.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <sstream>
@@ -13,6 +13,7 @@
 #include "weft/training/checkpoint/commit.h"
 #include "weft/training/checkpoint/reader.h"
 #include "weft/training/config/load.h"
+#include "weft/training/config/partition.h"
 #include "weft/training/console.h"
 #include "weft/training/given_weights.h"
 #include "weft/training/resume.h"
@@ -77,7 +78,7 @@ RunResult RankTrainer::run() {
 
 RunResult RankTrainer::train(const Start& start) {
   open_folder(start);
-  log_kernels();
+  log_start();
   load_start(start);
   const NanotronConfig& config = setup_.config;
   const auto last_step = static_cast<std::uint64_t>(config.tokens.train_steps);
@@ -155,8 +156,9 @@ RunResult RankTrainer::finish_again(const Start& start) {
   return result;
 }
 
-// Says which kernels compute: a type without products of its own is slower than the user may expect.
-void RankTrainer::log_kernels() const {
+// Says which kernels compute (a type without products of its own is slower than the user may expect) and how
+// the model is cut.
+void RankTrainer::log_start() const {
   if (rank_.rank() != 0) return;
   const cpu::CpuLevel level = cpu::cpu_level();
   std::string kernels = fmt::format("kernels: {}", cpu::name(level));
@@ -164,6 +166,8 @@ void RankTrainer::log_kernels() const {
     kernels += level == cpu::CpuLevel::amx ? ", bfloat16 products on tiles"
                                            : ", bfloat16 products widened to float32";
   log::info(kernels);
+  log::info(fmt::format("layers per stage: {}",
+                        fmt::join(layers_per_stage(setup_.config, setup_.plan.schedule.rank_of), " ")));
 }
 
 void RankTrainer::open_folder(const Start& start) {

@@ -51,7 +51,7 @@ class RankTrainer {
   Start agree_on_start();
   RunResult finish_again(const Start& start);
   RunResult train(const Start& start);
-  void log_kernels() const;
+  void log_start() const;
   void open_folder(const Start& start);
   void load_start(const Start& start);
   void open_saver(std::string model_base);

@@ -280,6 +280,7 @@ Schedule check_order(const OrderText& text) {
   if (const std::string chain = turns.describe_cycle(text); !chain.empty())
     throw ScheduleError(fmt::format("{}: ranks wait for each other for ever:{}", text.name, chain));
   check_communication(text, schedule);
+  schedule.remark = communication_remark(text);
   schedule.order = text.order;
   count_slots(schedule);
   return schedule;

@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -25,13 +25,17 @@ enum class Word : std::uint8_t {
   recv_f,
   send_b,
   recv_b,
+  wait_send_f,
+  wait_send_b,
   unshard,
   reshard,
-  reduce_grad
+  reduce_grad,
+  wait_reduce_grad
 };
 
-constexpr std::array<std::string_view, 12> words{
-    "F", "I", "W", "B", "BW", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD"};
+constexpr std::array<std::string_view, 15> words{
+    "F",      "I",           "W",           "B",       "BW",      "SEND_F",      "RECV_F",          "SEND_B",
+    "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_REDUCE_GRAD"};
 constexpr std::uint32_t most_stages = 65535;
 constexpr std::uint32_t most_microbatches = 1u << 24;
 constexpr std::size_t most_bytes = 64u << 20;
@@ -112,10 +116,14 @@ void Reader::read_action(std::string_view part, std::string_view cell, Action at
   const std::string_view microbatch = part.substr(stage.size() + word.size());
   const auto known = std::find(words.begin(), words.end(), word);
   if (stage.empty() || known == words.end() || !std::all_of(microbatch.begin(), microbatch.end(), digit))
-    fail(at, cell, "not an op; allowed: a stage, F, B, I or W, and a micro-batch, for example 0F3");
+    fail(at, cell,
+         fmt::format("not an op; allowed: a stage, F, B, I or W, and a micro-batch, for example 0F3, "
+                     "or what PyTorch writes beside them ({})",
+                     fmt::join(words.begin() + static_cast<int>(Word::send_f), words.end(), ", ")));
   at.word = static_cast<Word>(known - words.begin());
   at.stage = static_cast<std::uint16_t>(number(stage, "stage", most_stages, cell, at));
-  const bool per_microbatch = is_op(at.word) || is_message(communication_kind(at.word));
+  const bool per_microbatch =
+      is_op(at.word) || is_message(communication_kind(at.word)) || is_send_wait(communication_kind(at.word));
   if (per_microbatch && microbatch.empty()) fail(at, cell, "the micro-batch is missing");
   if (!microbatch.empty()) at.microbatch = number(microbatch, "micro-batch", most_microbatches, cell, at);
   if (fused && !is_op(at.word)) fail(at, cell, "a fused cell holds one F and one B or I");

@@ -37,12 +37,22 @@ std::string message_cell(std::uint32_t stage, CommunicationKind kind, std::uint3
 
 bool is_message(CommunicationKind kind) { return kind <= CommunicationKind::recv_b; }
 
+bool is_send_wait(CommunicationKind kind) {
+  return kind == CommunicationKind::wait_send_f || kind == CommunicationKind::wait_send_b;
+}
+
+std::string_view to_string(CommunicationKind kind) {
+  static constexpr std::string_view words[] = {"SEND_F",      "RECV_F",          "SEND_B",  "RECV_B",
+                                               "WAIT_SEND_F", "WAIT_SEND_B",     "UNSHARD", "RESHARD",
+                                               "REDUCE_GRAD", "WAIT_REDUCE_GRAD"};
+  return words[static_cast<std::size_t>(kind)];
+}
+
 std::string to_string(const CommunicationCell& cell) {
-  static constexpr std::string_view words[] = {"SEND_F",  "RECV_F",  "SEND_B",     "RECV_B",
-                                               "UNSHARD", "RESHARD", "REDUCE_GRAD"};
-  const std::string_view word = words[static_cast<std::size_t>(cell.kind)];
-  return is_message(cell.kind) ? fmt::format("{}{}{}", cell.stage, word, cell.microbatch)
-                               : fmt::format("{}{}", cell.stage, word);
+  const std::string_view word = to_string(cell.kind);
+  return is_message(cell.kind) || is_send_wait(cell.kind)
+             ? fmt::format("{}{}{}", cell.stage, word, cell.microbatch)
+             : fmt::format("{}{}", cell.stage, word);
 }
 
 std::string OrderText::place(std::size_t rank, std::size_t op) const {

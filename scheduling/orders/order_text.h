@@ -10,19 +10,36 @@
 namespace weft {
 
 /// What a cell of the format with communication says that is no op.
-enum class CommunicationKind : std::uint8_t { send_f, recv_f, send_b, recv_b, unshard, reshard, reduce_grad };
+enum class CommunicationKind : std::uint8_t {
+  send_f,
+  recv_f,
+  send_b,
+  recv_b,
+  wait_send_f,
+  wait_send_b,
+  unshard,
+  reshard,
+  reduce_grad,
+  wait_reduce_grad
+};
 
 /// Such a cell, and where in its row it stands.
 struct CommunicationCell {
   std::uint32_t ops_before = 0;  ///< that many ops of the rank come first
   std::uint32_t column = 0;      ///< from 1
-  std::uint32_t microbatch = 0;  ///< of a SEND or RECV
+  std::uint32_t microbatch = 0;  ///< of a SEND, RECV or WAIT_SEND
   std::uint16_t stage = 0;
   CommunicationKind kind = CommunicationKind::send_f;
 };
 
-/// A SEND or RECV, not one of the cells about weights.
+/// A SEND or RECV.
 [[nodiscard]] bool is_message(CommunicationKind kind);
+
+/// The end of a SEND: its buffer is free.
+[[nodiscard]] bool is_send_wait(CommunicationKind kind);
+
+/// The word of such cells, for example `SEND_F`.
+[[nodiscard]] std::string_view to_string(CommunicationKind kind);
 
 /// The cell as text, for example `0SEND_F3` or `1UNSHARD`.
 [[nodiscard]] std::string to_string(const CommunicationCell& cell);
@@ -40,12 +57,12 @@ struct OrderText {
   [[nodiscard]] std::string place(std::size_t rank, const CommunicationCell& cell) const;
 };
 
-/// Reads a CSV in PyTorch's compute-only format or the one with communication (SEND, RECV, UNSHARD, RESHARD
-/// and REDUCE_GRAD cells, which are checked but not run: the runtime knows what to send). The old spelling
-/// (B, W, BW for I, W, B) is recognised by its BW, or by a W in a file without I. Idle (empty) cells, blank
-/// lines, CRLF, spaces, quotes and `#` comments are passed over. `name` stands in messages. Throws
-/// ScheduleError with row, column and the cell's text. What the ops mean together is not checked here: see
-/// check_order.
+/// Reads a CSV in PyTorch's compute-only format or the one with communication (cells of the words of
+/// CommunicationKind, which are checked but not run: the runtime knows what to send and when to wait). The
+/// old spelling (B, W, BW for I, W, B) is recognised by its BW, or by a W in a file without I. Idle (empty)
+/// cells, blank lines, CRLF, spaces, quotes and `#` comments are passed over. `name` stands in messages.
+/// Throws ScheduleError with row, column and the cell's text. What the ops mean together is not checked here:
+/// see check_order.
 [[nodiscard]] OrderText read_order(std::string_view text, std::string_view name);
 
 /// Reads the file at `path`, which may be a pipe. Throws ScheduleError when it cannot be read or is larger

@@ -145,7 +145,8 @@ void count_slots(Schedule& schedule) {
   schedule.peaks.clear();
   schedule.splits_backward = false;
   for (const RankOrder& published : schedule.order) {
-    const RankOrder executed = as_run(published);
+    const RankOrder moved = is_in_turn(published) ? RankOrder() : as_run(published);
+    const RankOrder& executed = moved.empty() ? published : moved;
     schedule.peaks.push_back(count_peaks(executed));
     schedule.splits_backward = schedule.splits_backward ||
                                std::any_of(executed.begin(), executed.end(),

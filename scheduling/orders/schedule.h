@@ -55,6 +55,7 @@ struct Schedule {
   std::uint32_t microbatches = 0;
   bool splits_backward = false;  ///< a run executes I and W apart, so every stage must be able to
   bool dynamic = false;
+  std::string remark;  ///< what a custom order says that a run passes over; empty: nothing
   std::vector<std::vector<std::uint16_t>> stages_of;  ///< [rank], ascending
   std::vector<std::uint32_t> rank_of;                 ///< [stage]
   Order order;                                        ///< as published; empty for a dynamic schedule
@@ -69,8 +70,8 @@ struct Schedule {
 /// Fills in peaks and splits_backward of a schedule that has everything else.
 void count_slots(Schedule& schedule);
 
-/// The policy of one rank of `schedule`, the same object for the runtime and the simulator. It keeps W in
-/// turn.
+/// The policy of one rank of `schedule`, which outlives it: the same object for the runtime and the
+/// simulator. It keeps W in turn.
 [[nodiscard]] std::unique_ptr<Policy> make_policy(const Schedule& schedule, std::uint32_t rank);
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "weft/base/error.h"
+#include "weft/scheduling/plan/op_means.h"
 #include "weft/scheduling/plan/plan.h"
 #include "weft/scheduling/plan/text_table.h"
 #include "weft/scheduling/simulation/trace_analysis.h"
@@ -61,44 +62,24 @@ void check_same_pipeline(const Plan& plan, const Simulation& run) {
 
 std::string order_differences(const Simulation& planned, const Simulation& run) {
   std::string text;
-  for (std::size_t rank = 0; rank < planned.ranks.size(); ++rank) {
-    const RankOrder& plan = planned.executed[rank];
-    const RankOrder& done = run.executed[rank];
-    const auto [at, other] = std::mismatch(plan.begin(), plan.end(), done.begin(), done.end());
-    if (at == plan.end() && other == done.end()) continue;
-    text += fmt::format("rank {}: op {} is {} in the plan, {} in the run\n", rank, at - plan.begin() + 1,
-                        at == plan.end() ? "nothing" : to_string(*at),
-                        other == done.end() ? "nothing" : to_string(*other));
-  }
+  const auto cell = [](const std::optional<Op>& op) { return op ? to_string(*op) : "nothing"; };
+  for (const OpDifference& one : first_differences(planned, run))
+    text += fmt::format("rank {}: op {} is {} in the plan, {} in the run\n", one.rank, one.position,
+                        cell(one.planned), cell(one.executed));
   return text.empty() ? "Every rank executed the planned order.\n" : text;
 }
 
 // Mean length of the ops of each kind at each stage, in the plan and in the run.
 std::string cost_table(const Simulation& planned, const Simulation& run, std::uint32_t stages) {
-  struct Mean {
-    double sum = 0;
-    double count = 0;
-  };
-  using Kinds = std::array<Mean, 4>;
-  std::array<std::vector<Kinds>, 2> means{std::vector<Kinds>(stages), std::vector<Kinds>(stages)};
-  const auto collect = [&](const Simulation& simulation, std::vector<Kinds>& into) {
-    for (const TraceEvent& event : simulation.events) {
-      if (event.kind != TraceKind::executed) continue;
-      Mean& mean = into[event.op.stage][static_cast<std::size_t>(event.op.kind)];
-      mean.sum += static_cast<double>(event.end - event.start);
-      mean.count += 1;
-    }
-  };
-  collect(planned, means[0]);
-  collect(run, means[1]);
+  const std::array means{op_means(planned, stages), op_means(run, stages)};
   std::vector<std::vector<std::string>> lines{
       {"stage", "F plan", "F run", "B plan", "B run", "I plan", "I run", "W plan", "W run"}};
   for (std::uint32_t stage = 0; stage < stages; ++stage) {
     auto& line = lines.emplace_back(1, std::to_string(stage));
     for (std::size_t kind = 0; kind < 4; ++kind)
       for (const auto& side : means) {
-        const Mean& mean = side[stage][kind];
-        line.push_back(mean.count == 0 ? "-" : time_text(static_cast<Nanoseconds>(mean.sum / mean.count)));
+        const OpMean& mean = side[stage][kind];
+        line.push_back(mean.count == 0 ? "-" : time_text(mean.time()));
       }
   }
   return to_table(lines);
@@ -121,22 +102,27 @@ std::string time_table(const Simulation& planned, const Simulation& run) {
 
 }  // namespace
 
-std::string plan_against_trace(const Plan& plan, std::span<const TraceEvent> trace, std::uint32_t step,
-                               std::uint32_t width) {
+PlanAgainstTrace lay_against_trace(const Plan& plan, std::span<const TraceEvent> trace, std::uint32_t step) {
   const std::uint32_t chosen = choose_step(trace, step);
   const std::vector<TraceEvent> events = events_of_step(trace, chosen);
   check_same_sizes(plan.schedule, events);
-  const Simulation run = measure_step(events, plan.schedule.ranks);
-  check_same_pipeline(plan, run);
+  PlanAgainstTrace both{plan, chosen, measure_step(events, plan.schedule.ranks)};
+  check_same_pipeline(plan, both.run);
+  return both;
+}
+
+std::string against_trace_to_text(const PlanAgainstTrace& both, std::uint32_t width) {
+  const Plan& plan = both.plan;
   const Simulation& planned = plan.run();
+  const Simulation& run = both.run;
   std::string text = fmt::format("{}: plan and run, step {} of the trace\n\nplan, makespan {}\n",
-                                 plan.schedule.name, chosen, time_text(planned.makespan));
+                                 plan.schedule.name, both.step, time_text(planned.makespan));
   text += draw_timeline(planned, plan.schedule, planned.makespan, width, Palette::plain);
   text += fmt::format("\nrun, makespan {}\n", time_text(run.makespan));
   text += draw_timeline(run, plan.schedule, run.makespan, width, Palette::plain);
   text += '\n';
   text += order_differences(planned, run);
-  text += "\nWhere the time went\n";
+  text += "\nWhere the time went (bubble: idle share of the time between a rank's first and last op)\n";
   text += time_table(planned, run);
   text += "\nMean time of an op\n";
   text += cost_table(planned, run, plan.schedule.stage_count);

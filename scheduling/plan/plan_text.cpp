@@ -45,15 +45,19 @@ std::string times_table(const Schedule& schedule, const Simulation& simulation) 
   return to_table(lines);
 }
 
-std::string slots_table(const Schedule& schedule) {
+std::string slots_table(const Plan& plan) {
+  const Schedule& schedule = plan.schedule;
   std::vector<std::vector<std::string>> lines{
       {"stage", "rank", "in flight", "activation slots", "weight-work slots"}};
+  if (!plan.layers.empty()) lines[0].push_back("layers");
   for (std::uint32_t stage = 0; stage < schedule.stage_count; ++stage)
     for (const StagePeaks& peaks : schedule.peaks[schedule.rank_of[stage]].stages)
-      if (peaks.stage == stage)
+      if (peaks.stage == stage) {
         lines.push_back({std::to_string(stage), std::to_string(schedule.rank_of[stage]),
                          std::to_string(peaks.in_flight), std::to_string(peaks.activation_slots),
                          std::to_string(peaks.weight_slots)});
+        if (!plan.layers.empty()) lines.back().push_back(std::to_string(plan.layers[stage]));
+      }
   return to_table(lines);
 }
 
@@ -100,9 +104,12 @@ std::string render(const Plan& plan, std::uint32_t width, Palette palette) {
     text += simulation_text(plan, *plan.as_run, width, palette);
   }
   text += "\nF forward, B backward, I backward for the input, W backward for the weights;\n";
-  text += "lower case: a rank's later stages; dots: idle\n\nSlots";
+  text += "lower case: a rank's later stages; dots: idle\n";
+  text += "idle: time outside of ops and update; bubble: idle share between a rank's first and last op\n";
+  text += plan.early_gradient ? early_gradient_rule : late_gradient_rule;
+  text += "\nSlots";
   text += plan.as_run ? " (as run)\n" : "\n";
-  text += slots_table(schedule);
+  text += slots_table(plan);
   if (!plan.memory.empty()) text += fmt::format("\nMemory\n{}", memory_table(plan));
   if (!plan.published.links.empty()) text += fmt::format("\nMessages\n{}", links_table(plan.published));
   return text;

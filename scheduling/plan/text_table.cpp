@@ -29,11 +29,14 @@ std::string label_of(const Op& op) {
 Scale choose_scale(const Simulation& simulation, Nanoseconds length, std::uint32_t columns) {
   Nanoseconds shortest = INT64_MAX;
   std::size_t label = 2;
-  for (const TraceEvent& event : simulation.events) {
-    if (event.kind != TraceKind::executed || event.end == event.start) continue;
-    shortest = std::min(shortest, event.end - event.start);
-    label = std::max(label, label_of(event.op).size());
-  }
+  std::uint32_t last = 0;
+  for (const RankTimeline& rank : simulation.timeline)
+    rank.for_each([&](const Op& op, Nanoseconds start, Nanoseconds end) {
+      if (end == start) return;
+      shortest = std::min(shortest, end - start);
+      last = std::max(last, op.microbatch);
+    });
+  label = std::max(label, label_of(Op{last, 0, OpKind::forward, false}).size());
   if (length == 0 || shortest == INT64_MAX) return {};
   const double ops = static_cast<double>(length) / static_cast<double>(shortest);
   for (std::size_t size = label + 1; size > 0; --size)
@@ -131,27 +134,26 @@ std::string draw_timeline(const Simulation& simulation, const Schedule& schedule
   const std::size_t name_size = fmt::format("rank {}  ", schedule.ranks - 1).size();
   const std::uint32_t columns = std::max<std::uint32_t>(width, 40) - static_cast<std::uint32_t>(name_size);
   const Scale scale = choose_scale(simulation, length, columns);
-  std::vector<std::string> lines(schedule.ranks);
-  std::vector<std::size_t> drawn(schedule.ranks, 0);
-  for (const TraceEvent& event : simulation.events) {
-    if (event.kind != TraceKind::executed) continue;
-    std::string& line = lines[event.rank];
-    const std::size_t start = std::max(scale.column(event.start), drawn[event.rank]);
-    const std::size_t end = std::max(scale.column(event.end), start);
-    line.append(start - drawn[event.rank], '.');
-    const bool later_stage = event.op.stage != schedule.stages_of[event.rank].front();
-    const std::string text = op_text(event.op, end - start, later_stage);
-    if (palette == Palette::plain || text.empty())
-      line += text;
-    else
-      line += fmt::format("{}{}\x1b[0m", colour(event.op, later_stage), text);
-    drawn[event.rank] = end;
-  }
+  const std::size_t end_column = scale.column(simulation.makespan);
   std::string picture;
   for (std::uint32_t rank = 0; rank < schedule.ranks; ++rank) {
-    lines[rank].append(
-        scale.column(simulation.makespan) - std::min(scale.column(simulation.makespan), drawn[rank]), '.');
-    picture += fmt::format("{:<{}}{}\n", fmt::format("rank {}", rank), name_size, lines[rank]);
+    picture += fmt::format("{:<{}}", fmt::format("rank {}", rank), name_size);
+    std::size_t drawn = 0;
+    simulation.timeline[rank].for_each([&](const Op& op, Nanoseconds start_time, Nanoseconds end_time) {
+      const std::size_t start = std::max(scale.column(start_time), drawn);
+      const std::size_t end = std::max(scale.column(end_time), start);
+      picture.append(start - drawn, '.');
+      drawn = end;
+      if (end == start) return;
+      const bool later_stage = op.stage != schedule.stages_of[rank].front();
+      const std::string text = op_text(op, end - start, later_stage);
+      if (palette == Palette::plain)
+        picture += text;
+      else
+        picture += fmt::format("{}{}\x1b[0m", colour(op, later_stage), text);
+    });
+    picture.append(end_column - std::min(end_column, drawn), '.');
+    picture += '\n';
   }
   return picture;
 }

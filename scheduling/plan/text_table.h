@@ -27,6 +27,13 @@ namespace weft {
 /// that allow nothing else.
 [[nodiscard]] std::string to_utf8(std::string_view text);
 
+/// When a B's gradient leaves in a plan, as a line for the reader.
+inline constexpr std::string_view early_gradient_rule =
+    "the gradient of a B leaves after its I half, as in a run\n";
+inline constexpr std::string_view late_gradient_rule =
+    "the gradient of a B leaves at its end, as published; a run sends it after the I half "
+    "(--early-gradient)\n";
+
 enum class Palette : std::uint8_t { plain, ansi };
 
 /// One line per rank over time, `width` columns at most: ops as kind and micro-batch (`F3`) where there is

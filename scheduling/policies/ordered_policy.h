@@ -1,6 +1,7 @@
 #pragma once
 // Every static schedule: a list of ops that is followed to the letter.
 #include <cstddef>
+#include <span>
 
 #include "weft/scheduling/policies/forward_sweep.h"
 #include "weft/scheduling/policy.h"
@@ -12,8 +13,9 @@ namespace weft {
 /// the list.
 class OrderedPolicy final : public Policy {
  public:
-  /// `order`: the rank's ops of one step.
-  explicit OrderedPolicy(RankOrder order) : order_(std::move(order)) {}
+  /// `order`: the rank's ops of one step; it outlives the policy.
+  explicit OrderedPolicy(const RankOrder& order) : order_(order) {}
+  explicit OrderedPolicy(RankOrder&& order) = delete;
 
   void begin_step(std::uint64_t step, Phase phase) override;
   Decision choose(const RankView& view) override;
@@ -21,7 +23,7 @@ class OrderedPolicy final : public Policy {
  private:
   [[nodiscard]] bool ready(const RankView& view) const noexcept;
 
-  RankOrder order_;
+  std::span<const Op> order_;
   std::size_t head_ = 0;
   ForwardSweep sweep_;
 };

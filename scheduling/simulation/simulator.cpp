@@ -30,7 +30,8 @@ struct Edge {
   std::uint32_t link = 0;
   std::uint64_t bytes = 0;
   std::uint32_t credits = 0;
-  std::vector<Nanoseconds> produced;  // [micro-batch], only where transfers take time
+  std::vector<Nanoseconds> produced;  // [micro-batch], where the times of messages count
+  std::vector<Nanoseconds> arrived;  // the same, for ranks that run ahead of the others; empty: when produced
 };
 
 struct LinkState {
@@ -59,6 +60,7 @@ struct RankRun {
   RankState state;
   std::unique_ptr<Policy> policy;
   std::uint64_t pairs_left = 0;
+  std::uint64_t ops_done = 0;
   Op running;
   Nanoseconds op_start = 0;
   bool busy = false;
@@ -84,7 +86,12 @@ struct WorkEvent {
 class Simulator {
  public:
   Simulator(const Schedule& schedule, const SimulationSettings& settings, const PolicyFactory& policies);
+  /// In the order of time, as policies that look at what has arrived need it.
   Simulation run();
+  /// The same outcome (but for events, which are not recorded) for lists that are followed to the letter,
+  /// where no rank waits for what another one frees: every rank runs as far as its inputs go, then a
+  /// neighbour, so that few ranks at a time are at work and stay in the cache.
+  Simulation run_rank_by_rank();
 
  private:
   void add_edges();
@@ -98,6 +105,11 @@ class Simulator {
   void queue(std::uint32_t rank);
   void ask(std::uint32_t rank);
   void start(std::uint32_t rank, const Decision& decision);
+  void begin_op(std::uint32_t rank, const Decision& decision);
+  void run_ahead(std::uint32_t rank);
+  [[nodiscard]] Nanoseconds arrival(const Op& op);
+  void keep_arrivals();
+  Simulation finish();
   void count_gap(RankRun& rank, const Op& op);
   void finish_op(std::uint32_t rank);
   void send(Edge& edge, OpKind kind, std::uint16_t stage, std::uint32_t microbatch);
@@ -132,6 +144,7 @@ class Simulator {
 
   const Schedule& schedule_;
   const SimulationSettings& settings_;
+  const bool records_events_;
   std::vector<RankRun> ranks_;
   std::vector<Edge> edges_;
   std::vector<LinkState> links_;
@@ -146,6 +159,7 @@ class Simulator {
   CounterRandom message_random_;
   Nanoseconds now_ = 0;
   bool transfers_take_time_ = false;
+  bool rank_by_rank_ = false;
   Simulation result_;
 };
 
@@ -164,6 +178,7 @@ Simulator::Simulator(const Schedule& schedule, const SimulationSettings& setting
                      const PolicyFactory& policies)
     : schedule_(schedule),
       settings_(settings),
+      records_events_(settings.record == Record::events),
       op_random_(settings.seed, RandomPurpose::simulation, 0),
       message_random_(settings.seed, RandomPurpose::simulation, 1) {
   check_length(settings.stages.size(), schedule.stage_count, "stages");
@@ -188,7 +203,12 @@ Simulator::Simulator(const Schedule& schedule, const SimulationSettings& setting
     run.state.begin_step(settings.phase);
     run.policy->begin_step(1, settings.phase);
   }
-  if (settings.record) result_.executed.resize(schedule.ranks);
+  if (settings.record != Record::nothing) {
+    result_.timeline.resize(schedule.ranks);
+    for (std::uint32_t rank = 0; rank < schedule.order.size(); ++rank)
+      result_.timeline[rank].expect(schedule.order[rank].size());
+  }
+  if (records_events_) result_.executed.resize(schedule.ranks);
 }
 
 std::uint32_t Simulator::link_between(std::uint32_t from, std::uint32_t to) {
@@ -263,7 +283,7 @@ Nanoseconds Simulator::cost(const Op& op) const {
 }
 
 void Simulator::record(TraceKind kind, std::uint32_t rank, const Op& op, Nanoseconds start, Nanoseconds end) {
-  if (settings_.record) result_.events.push_back({start, end, op, rank, 1, kind, settings_.phase});
+  if (records_events_) result_.events.push_back({start, end, op, rank, 1, kind, settings_.phase});
 }
 
 void Simulator::queue(std::uint32_t rank) {
@@ -289,6 +309,15 @@ void Simulator::ask(std::uint32_t number) {
 }
 
 void Simulator::start(std::uint32_t number, const Decision& decision) {
+  begin_op(number, decision);
+  const Op& op = ranks_[number].running;
+  if (leaves_early(op))
+    after(cost(Op{op.microbatch, op.stage, OpKind::backward_input, false}),
+          {0, number, op.microbatch, op.stage, Event::Kind::gradient_leaves});
+  after(cost(op), {0, number, 0, 0, Event::Kind::op_done});
+}
+
+void Simulator::begin_op(std::uint32_t number, const Decision& decision) {
   RankRun& rank = ranks_[number];
   const Op& op = *decision.op();
   if (!rank.state.inputs_ready(op))
@@ -308,11 +337,7 @@ void Simulator::start(std::uint32_t number, const Decision& decision) {
   rank.running = op;
   rank.op_start = now_;
   ++computing_;
-  if (settings_.record) result_.executed[number].push_back(op);
-  if (leaves_early(op))
-    after(cost(Op{op.microbatch, op.stage, OpKind::backward_input, false}),
-          {0, number, op.microbatch, op.stage, Event::Kind::gradient_leaves});
-  after(cost(op), {0, number, 0, 0, Event::Kind::op_done});
+  if (records_events_) result_.executed[number].push_back(op);
 }
 
 // Plans an event for when an op that starts now has got so much computing time.
@@ -349,7 +374,7 @@ void Simulator::count_gap(RankRun& rank, const Op& op) {
   const Nanoseconds gap = now_ - rank.idle_since;
   if (gap == 0) return;
   Nanoseconds caused = now_;  // when nothing but a transfer or a credit was missing any more
-  if (const Edge* edge = incoming(op); edge != nullptr && !edge->produced.empty())
+  if (const Edge* edge = incoming(op); edge != nullptr && transfers_take_time_ && edge->from != edge->to)
     caused = edge->produced[op.microbatch];
   if (blocked_since) caused = std::min(caused, *blocked_since);
   const Nanoseconds dependency = std::clamp<Nanoseconds>(caused - rank.idle_since, 0, gap);
@@ -366,6 +391,7 @@ void Simulator::finish_op(std::uint32_t number) {
   rank.idle_since = rank.times.last_end = now_;
   rank.times.busy += now_ - rank.op_start;
   record(TraceKind::executed, number, op, rank.op_start, now_);
+  if (settings_.record != Record::nothing) result_.timeline[number].add(op, rank.op_start, now_);
   rank.state.mark_completed(op);
   if (Edge* edge = outgoing(op); edge != nullptr && !leaves_early(op))
     send(*edge, op.kind == OpKind::forward ? activation : gradient, op.stage, op.microbatch);
@@ -379,7 +405,6 @@ void Simulator::finish_op(std::uint32_t number) {
     if (input_free && training && op.stage + 1u < schedule_.stage_count)
       return_credit(*gradients_from(op.stage + 1));
   }
-  queue(number);
 }
 
 void Simulator::return_credit(Edge& edge) {
@@ -391,14 +416,18 @@ void Simulator::return_credit(Edge& edge) {
 void Simulator::send(Edge& edge, OpKind kind, std::uint16_t stage, std::uint32_t microbatch) {
   const auto target = static_cast<std::uint16_t>(kind == activation ? stage + 1 : stage - 1);
   if (edge.from == edge.to) return arrive(edge.to, kind, target, microbatch);
+  if (!edge.produced.empty()) edge.produced[microbatch] = now_;
   if (!transfers_take_time_) return arrive(edge.to, kind, target, microbatch);
   LinkState& link = links_[edge.link];
-  edge.produced[microbatch] = now_;
   link.free_at = std::max(link.free_at, now_);
   if (link.link.bytes_per_second > 0)
     link.free_at += std::llround(static_cast<double>(edge.bytes) / link.link.bytes_per_second * 1e9);
   const Nanoseconds latency =
       jittered(link.link.latency, settings_.latency_jitter, message_random_, stage, kind, microbatch);
+  if (rank_by_rank_) {
+    edge.arrived[microbatch] = link.free_at + latency;
+    return arrive(edge.to, kind, target, microbatch);
+  }
   events_.push({link.free_at + latency, edge.to, microbatch, target,
                 kind == activation ? Event::Kind::activation_arrived : Event::Kind::gradient_arrived});
 }
@@ -465,7 +494,8 @@ void Simulator::count_traffic() {
 void Simulator::handle(const Event& event) {
   switch (event.kind) {
     case Event::Kind::op_done:
-      return finish_op(event.rank);
+      finish_op(event.rank);
+      return queue(event.rank);
     case Event::Kind::gradient_leaves:
       record(TraceKind::input_done, event.rank, ranks_[event.rank].running, now_, now_);
       if (event.stage > 0) send(*gradients_from(event.stage), gradient, event.stage, event.microbatch);
@@ -502,6 +532,63 @@ Simulation Simulator::run() {
       handle(event);
     }
   }
+  return finish();
+}
+
+// When what `op` needs from another rank is there.
+Nanoseconds Simulator::arrival(const Op& op) {
+  const Edge* edge = incoming(op);
+  if (edge == nullptr || edge->from == edge->to) return 0;
+  return edge->arrived.empty() ? edge->produced[op.microbatch] : edge->arrived[op.microbatch];
+}
+
+void Simulator::keep_arrivals() {
+  for (Edge& edge : edges_) {
+    if (edge.from == edge.to) continue;
+    edge.produced.assign(schedule_.microbatches, 0);
+    if (transfers_take_time_) edge.arrived.assign(schedule_.microbatches, 0);
+  }
+}
+
+void Simulator::run_ahead(std::uint32_t number) {
+  RankRun& rank = ranks_[number];
+  rank.queued = false;
+  while (rank.pairs_left > 0) {
+    rank.state.set_now(rank.idle_since);
+    const Decision decision = rank.policy->choose(rank.state);
+    if (decision.op() == nullptr) return;
+    const Op op = *decision.op();
+    now_ = std::max(rank.idle_since, arrival(op));
+    if (op.fused_with_next) {
+      const Op& second = schedule_.order[number][rank.ops_done + 1];
+      const bool waits_for_first = second.stage == op.stage && second.microbatch == op.microbatch;
+      if (!waits_for_first) now_ = std::max(now_, arrival(second));
+    }
+    const Nanoseconds began = now_;
+    begin_op(number, decision);
+    if (leaves_early(op)) {
+      now_ = began + cost(Op{op.microbatch, op.stage, OpKind::backward_input, false});
+      if (Edge* edge = outgoing(op); edge != nullptr) send(*edge, gradient, op.stage, op.microbatch);
+    }
+    now_ = began + cost(op);
+    finish_op(number);
+    ++rank.ops_done;
+  }
+}
+
+Simulation Simulator::run_rank_by_rank() {
+  rank_by_rank_ = true;
+  keep_arrivals();
+  for (std::uint32_t rank = schedule_.ranks; rank-- > 0;) queue(rank);
+  while (!ready_.empty()) {
+    const std::uint32_t rank = ready_.back();
+    ready_.pop_back();
+    run_ahead(rank);
+  }
+  return finish();
+}
+
+Simulation Simulator::finish() {
   for (const RankRun& rank : ranks_)
     if (rank.pairs_left > 0) standstill();
   update_all();
@@ -525,8 +612,13 @@ Simulation simulate(const Schedule& schedule, const SimulationSettings& settings
 Simulation simulate_published(const Schedule& schedule, const SimulationSettings& settings) {
   SimulationSettings unbounded = settings;
   unbounded.slots = {UINT32_MAX};
-  return simulate(schedule, unbounded,
-                  [&](std::uint32_t rank) { return std::make_unique<OrderedPolicy>(schedule.order[rank]); });
+  Simulator simulator(schedule, unbounded, [&](std::uint32_t rank) {
+    return std::make_unique<OrderedPolicy>(schedule.order[rank]);
+  });
+  const bool only_inputs_count =
+      settings.cores == 0 && settings.credits == 0 && settings.phase == Phase::train;
+  return only_inputs_count && settings.record != Record::events ? simulator.run_rank_by_rank()
+                                                                : simulator.run();
 }
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "weft/scheduling/orders/schedule.h"
+#include "weft/scheduling/simulation/timeline.h"
 #include "weft/scheduling/simulation/trace.h"
 
 namespace weft {
@@ -31,6 +32,9 @@ struct LinkBetween {
   Link link;
 };
 
+/// What a simulation keeps beside the times of its ranks: nothing; when every op ran; every event, too.
+enum class Record : std::uint8_t { nothing, timeline, events };
+
 /// What a simulation assumes. Lists of stages and ranks may hold one value that stands for all.
 struct SimulationSettings {
   std::vector<OpCosts> stages{OpCosts{}};      ///< [stage]
@@ -48,7 +52,7 @@ struct SimulationSettings {
   std::uint32_t cores = 0;
   bool early_gradient = false;  ///< a B's gradient leaves after its I part, as in a run, not at its end
   Phase phase = Phase::train;
-  bool record = true;  ///< keep the events and the order executed
+  Record record = Record::events;
 };
 
 /// A rank's time: makespan = busy + update + ramp_up + dependency_wait + transfer_wait + cool_down.
@@ -80,9 +84,10 @@ struct LinkTraffic {
 struct Simulation {
   Nanoseconds makespan = 0;
   std::vector<RankTimes> ranks;
-  std::vector<LinkTraffic> links;  ///< those that carried messages, by (from, to)
-  Order executed;                  ///< with `record`
-  std::vector<TraceEvent> events;  ///< with `record`, in the order of their end
+  std::vector<LinkTraffic> links;      ///< those that carried messages, by (from, to)
+  std::vector<RankTimeline> timeline;  ///< [rank], with Record::timeline or events
+  Order executed;                      ///< with Record::events
+  std::vector<TraceEvent> events;      ///< with Record::events, in the order of their end
 };
 
 /// Makes the policy of a rank.

@@ -89,6 +89,7 @@ Simulation measure_step(std::span<const TraceEvent> step, std::uint32_t ranks) {
   result.executed = executed_order(step, ranks);
   result.events.assign(step.begin(), step.end());
   result.ranks.resize(ranks);
+  result.timeline.resize(ranks);
   const Producers producers = find_producers(step);
   std::vector<bool> started(ranks, false);
   for (const TraceEvent& event : step) {
@@ -108,6 +109,7 @@ Simulation measure_step(std::span<const TraceEvent> step, std::uint32_t ranks) {
     }
     rank.busy += event.end - event.start;
     rank.last_end = event.end;
+    result.timeline[event.rank].add(event.op, event.start, event.end);
   }
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     RankTimes& times = result.ranks[rank];

@@ -165,6 +165,11 @@ TEST(Pipeline, WhatCannotBeMadeIsRefusedWithItsCause) {
               HasSubstr("is used up"));
   EXPECT_THAT(problem_of(changed({.plan = [](StagePlan& plan) { plan.activation_slot = SIZE_MAX; }})),
               HasSubstr("stage 0: its activation_slot would be 18446744073709551615 bytes"));
+  PipelineConfig many =
+      changed({.plan = [](StagePlan& plan) { plan.activation_slot = std::size_t{1} << 55; }});
+  many.schedule = "afab";
+  many.microbatches = 1024;
+  EXPECT_THAT(problem_of(std::move(many)), HasSubstr("rank 0: its slots would be"));
 }
 
 TEST(Pipeline, WrongOutputsOfAStageAreRefused) {

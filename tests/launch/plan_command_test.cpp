@@ -111,11 +111,14 @@ TEST_F(PlanCommand, RefusesFlagsThatWouldChangeNothing) {
           {"--pipeline_parallel_schedule", "--compare"});
   refuses(model + "--compare --set pipeline_parallel.chunks=1", {"--set", "chunks", "--compare"});
   refuses(model + "--compare --set pipeline_parallel.schedule=afab", {"--set", "schedule", "--compare"});
-  for (const char* format : {"json", "csv", "svg", "chrome"}) {
+  for (const char* format : {"csv", "svg", "chrome"}) {
     refuses(compare + "--format " + format, {"--format " + std::string(format), "--compare"});
     refuses(alone + "--against @t.json --format " + format, {"--format " + std::string(format), "--against"});
   }
   refuses(compare + "--against @t.json", {"--against", "--compare"});
+  refuses(model + "--early-gradient", {"--early-gradient is for a plan with --schedule alone"});
+  refuses(alone + "--early-gradient --costs-from @t.json", {"--early-gradient"});
+  refuses(alone + "--early-gradient --against @t.json", {"--early-gradient"});
   refuses(compare + "--costs-from @t.json", {"--costs-from", "--config"});
   refuses(alone + "--memory 1GiB", {"--memory", "--compare"});
   refuses(model + "--memory 1GiB", {"--memory", "--compare"});
@@ -139,6 +142,60 @@ TEST_F(PlanCommand, HonoursTheOthers) {
   EXPECT_THAT(weft("plan --config @c.yaml --compare").out, Not(HasSubstr("\nafab: ")));
   EXPECT_EQ(weft("plan --ranks 2 --microbatches 4 --schedule Schedule1F1B --format csv").out,
             weft("plan --ranks 2 --microbatches 4 --schedule 1f1b --format csv").out);
+}
+
+TEST_F(PlanCommand, PlansBackwardsAsTheyRunWhereCostsAreThoseOfAModelOrARun) {
+  put_trace("t.json", {.schedule = "1f1b", .ranks = 2, .microbatches = 4});
+  const auto json_of = [&](const std::string& line) {
+    return nlohmann::json::parse(weft("plan --format json " + line).out);
+  };
+  const std::string alone = "--schedule 1f1b --ranks 4 --microbatches 8 ";
+  EXPECT_EQ(json_of(alone)["makespan"], 33);
+  EXPECT_EQ(json_of(alone + "--cost 1,1,1,0")["makespan"], 33) << "the textbook's";
+  EXPECT_EQ(json_of(alone + "--early-gradient")["makespan"], 30);
+  EXPECT_THAT(weft("plan " + alone).out, HasSubstr("(--early-gradient)"));
+  for (const char* line : {"--config @c.yaml", "--config @c.yaml --costs-from @t.json",
+                           "--schedule 1f1b --ranks 2 --microbatches 4 --costs-from @t.json",
+                           "--config @c.yaml --against @t.json"})
+    EXPECT_EQ(json_of(line)["early_gradient"], true) << line;
+}
+
+TEST_F(PlanCommand, ComparesOrdersInFilesToo) {
+  put("zb.csv", weft("plan --schedule zb_h1 --ranks 2 --microbatches 4 --format csv").out);
+  put("bad.csv", "0F0,0F0\n");
+  for (const std::string line : {"plan --compare @zb.csv @bad.csv --ranks 2 --microbatches 4 --format json",
+                                 "plan --format json --compare @zb.csv @bad.csv"}) {
+    const Outcome outcome = weft(line);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const nlohmann::json all = nlohmann::json::parse(outcome.out)["schedules"];
+    ASSERT_EQ(all.size(), all_schedules().size() + 2);
+    EXPECT_EQ(all[11]["schedule"], path("zb.csv"));
+    EXPECT_EQ(all[11]["makespan"], all[4]["makespan"]);
+    EXPECT_THAT(all[12]["refused"].get<std::string>(), HasSubstr("is repeated"));
+  }
+  EXPECT_THAT(weft("plan --config @c.yaml --compare @zb.csv").out, HasSubstr("zb.csv"));
+}
+
+TEST_F(PlanCommand, ShowsTheLayersOfEveryStage) {
+  const std::string plan = "plan --config @c.yaml --set pipeline_parallel.partition=[3,1] ";
+  EXPECT_EQ(nlohmann::json::parse(weft(plan + "--format json").out)["layers"], (std::vector<int>{3, 1}));
+  EXPECT_THAT(weft(plan).out, testing::ContainsRegex("weight-work slots +layers\n.* 3\n.* 1\n"));
+  EXPECT_THAT(weft("train --dry-run --config @c.yaml --set pipeline_parallel.partition=[3,1]").out,
+              AllOf(HasSubstr("rank 0: stage 0 (3 layers)"), HasSubstr("rank 1: stage 1 (1 layer)")));
+}
+
+TEST_F(PlanCommand, ReadsTheCellsThatPyTorchWritesAndSaysWhatItPassesOver) {
+  put("torch.csv",
+      "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,0RESHARD\n"
+      "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,1RESHARD,1WAIT_SEND_B0\n");
+  const std::string words =
+      "torch.csv: 14 cells are checked but not run (SEND_F, RECV_F, SEND_B, RECV_B, WAIT_SEND_F, "
+      "WAIT_SEND_B, "
+      "UNSHARD, RESHARD, REDUCE_GRAD, WAIT_REDUCE_GRAD)";
+  EXPECT_THAT(weft("check @torch.csv").out, HasSubstr(words));
+  const Outcome plan = weft("plan --schedule @torch.csv --format csv");
+  EXPECT_EQ(plan.out, "0F0,0B0\n1F0,1B0\n");
+  EXPECT_THAT(plan.err, HasSubstr(words));
 }
 
 TEST_F(PlanCommand, TakesNumbersFromOne) {

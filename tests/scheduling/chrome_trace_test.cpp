@@ -215,7 +215,9 @@ TEST(ChromeTrace, crafted_events_end_in_a_comparison_or_a_schedule_error) {
     }
     try {
       const Trace trace = from_chrome_trace(file.dump());
-      (void)plan_against_trace(plan, trace.events, 0, 100);
+      const PlanAgainstTrace both = lay_against_trace(plan, trace.events, 0);
+      (void)against_trace_to_text(both, 100);
+      EXPECT_TRUE(json::accept(against_trace_to_json(both)));
       ++compared;
       SimulationSettings settings;
       settings.stages = measure_costs(trace.events).stages;

@@ -87,9 +87,41 @@ TEST(CommunicationCheck, a_message_that_nobody_makes_or_needs_is_refused) {
   EXPECT_THAT(refusal("0F0,0SEND_F0,1RECV_F0,1F0,1B0,0B0\n"), HasSubstr("nothing is sent"));
 }
 
+TEST(CommunicationCheck, a_wait_for_a_send_stands_behind_it_once) {
+  const std::string waits =
+      replaced(replaced(good, "0B0", "0B0,0WAIT_SEND_F0"), "1SEND_B0", "1SEND_B0,1WAIT_SEND_B0");
+  EXPECT_EQ(refusal(waits), "");
+  EXPECT_EQ(refusal(replaced(waits, ",1WAIT_SEND_B0", "")), "") << "weft frees its buffers itself";
+  EXPECT_THAT(
+      refusal(replaced(good, "0SEND_F0", "0WAIT_SEND_F0,0SEND_F0")),
+      HasSubstr("row 1, column 2 '0WAIT_SEND_F0': no SEND of this stage and micro-batch stands before it"));
+  EXPECT_THAT(refusal(replaced(good, "0B0", "0B0,0WAIT_SEND_B0")), HasSubstr("'0WAIT_SEND_B0': no SEND"));
+  EXPECT_THAT(refusal(replaced(waits, "0WAIT_SEND_F0", "0WAIT_SEND_F0,0WAIT_SEND_F0")),
+              HasSubstr("'0WAIT_SEND_F0': is repeated, see row 1, column 5"));
+  EXPECT_THAT(refusal(replaced(good, "0B0", "0B0,1WAIT_SEND_F0")), HasSubstr("stage 1 is not on this rank"));
+  EXPECT_THAT(refusal(replaced(good, "0B0", "0B0,0WAIT_SEND_F7")), HasSubstr("there is no such op"));
+  EXPECT_THAT(refusal(replaced(good, "0B0", "0B0,0WAIT_SEND_F")), HasSubstr("the micro-batch is missing"));
+}
+
+TEST(CommunicationCheck, a_wait_that_no_receive_can_end_is_a_standstill) {
+  // rank 0 waits for its send before rank 1 can post the receive, which stands behind a message of rank 0
+  const std::string text = refusal(
+      "0F0,0SEND_F0,0F1,0SEND_F1,0WAIT_SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+      "1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n");
+  EXPECT_THAT(text, AllOf(HasSubstr("row 1, column 5 '0WAIT_SEND_F1' waits for row 2, column 6 '1RECV_F1'"),
+                          HasSubstr("row 2, column 5 '1WAIT_SEND_B0' waits for row 1, column 6 '0RECV_B0'")));
+}
+
+TEST(CommunicationCheck, what_pytorch_2_15_writes_is_read) {
+  const OrderText text = read_order_file(golden::path("torch_2_15_1f1b_p2_m3_with_communication.csv"));
+  const Schedule schedule = check_order(text);
+  EXPECT_EQ(schedule.order, make_schedule({.schedule = "1f1b", .ranks = 2, .microbatches = 3}).order);
+  EXPECT_THAT(schedule.remark, AllOf(HasSubstr("26 cells"), HasSubstr("WAIT_REDUCE_GRAD")));
+}
+
 TEST(CommunicationCheck, cells_about_weights_name_a_stage_of_their_rank) {
   EXPECT_EQ(refusal("0UNSHARD,0F0,0B0,0REDUCE_GRAD,0RESHARD\n1UNSHARD,1F0,1B0\n"), "");
-  for (const std::string word : {"UNSHARD", "RESHARD", "REDUCE_GRAD"}) {
+  for (const std::string word : {"UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_REDUCE_GRAD"}) {
     EXPECT_THAT(refusal("0F0,0B0,7" + word + "\n1F0,1B0\n"),
                 HasSubstr("row 1, column 3 '7" + word + "': there is no stage 7"));
     EXPECT_THAT(refusal("0F0,0B0,1" + word + "\n1F0,1B0\n"), HasSubstr("stage 1 is not on this rank"));

@@ -149,11 +149,11 @@ TEST(Plan, svg_csv_and_chrome_show_every_op) {
 
 TEST(Plan, comparison_marks_the_shortest_within_the_limit_and_says_what_is_impossible) {
   const auto maker = plan_maker({.schedule = {}, .ranks = 4, .microbatches = 6}, uniform_costs(1, 1, 1, 0));
-  const auto schedules = compare_schedules([&](const ScheduleInfo& info) {
-    Plan plan = maker(info);
+  const auto schedules = compare_schedules([&](const std::string& name) {
+    Plan plan = maker(name);
     std::vector<std::uint64_t> bytes;
     for (const RankPeaks& peaks : plan.schedule.peaks)
-      bytes.push_back(peaks.in_flight * (1u << 20) / info.default_chunks);
+      bytes.push_back(peaks.in_flight * (1u << 20) / plan.schedule.stages_of[0].size());
     plan.memory = {{"activations", bytes}};
     return plan;
   });
@@ -165,6 +165,77 @@ TEST(Plan, comparison_marks_the_shortest_within_the_limit_and_says_what_is_impos
   EXPECT_THAT(limited, testing::ContainsRegex("\\* +v_half"));
   EXPECT_THAT(limited, testing::ContainsRegex("! +afab"));
   EXPECT_THAT(comparison_to_text(schedules, 1), HasSubstr("no schedule fits"));
+  EXPECT_THAT(free, HasSubstr("\nmean bubble: idle share of the time between a rank's first and last op"));
+
+  const json all = json::parse(comparison_to_json(schedules, 3u << 20));
+  EXPECT_EQ(all["shortest"], "v_half");
+  EXPECT_EQ(all["memory_limit"], 3u << 20);
+  ASSERT_EQ(all["schedules"].size(), schedules.size());
+  for (std::size_t i = 0; i < schedules.size(); ++i) {
+    const json& one = all["schedules"][i];
+    EXPECT_EQ(one["schedule"], schedules[i].name);
+    EXPECT_EQ(one.contains("refused"), !schedules[i].plan);
+    if (!schedules[i].plan) continue;
+    const Simulation& run = schedules[i].plan->run();
+    EXPECT_EQ(one["makespan"].get<double>(), static_cast<double>(run.makespan) / 1e6);
+    double bubble = 0;
+    for (const RankTimes& rank : run.ranks) bubble += rank.bubble() / 4;
+    EXPECT_DOUBLE_EQ(one["mean_bubble"].get<double>(), bubble);
+    EXPECT_EQ(one["fits"], one["memory"] <= 3u << 20);
+  }
+  EXPECT_TRUE(json::parse(comparison_to_json(schedules, 1))["shortest"].is_null());
+}
+
+TEST(Plan, a_comparison_takes_orders_from_files) {
+  const auto maker = plan_maker({.schedule = {}, .ranks = 4, .microbatches = 8}, uniform_costs(6, 6, 6, 0));
+  const std::vector<std::string> files{golden::path("zbv_p4_m8.csv"), golden::path("zbh2_p4_m8.csv"),
+                                       golden::path("interleaved1f1b_p4_v2_m10.csv"), "absent.csv"};
+  const auto schedules = compare_schedules(maker, files);
+  ASSERT_EQ(schedules.size(), all_schedules().size() + files.size());
+  const auto named = [&](const std::string& name) -> const ComparedSchedule& {
+    for (const ComparedSchedule& one : schedules)
+      if (one.name == name) return one;
+    return schedules.front();
+  };
+  EXPECT_EQ(named(files[0]).plan->run().makespan, named("zbv").plan->run().makespan)
+      << "stages of half the cost";
+  EXPECT_EQ(named(files[1]).plan->run().makespan, named("zb_h2").plan->run().makespan);
+  EXPECT_THAT(named(files[2]).refused, HasSubstr("the file is for 10 micro-batches, but there are 8"));
+  EXPECT_THAT(named(files[3]).refused, HasSubstr("cannot be read"));
+}
+
+TEST(Plan, says_when_the_gradient_of_a_backward_leaves) {
+  const Schedule schedule = make_schedule({.schedule = "1f1b", .ranks = 4, .microbatches = 8});
+  SimulationSettings settings = uniform_costs(1, 1, 1, 0);
+  const Plan published = make_plan(schedule, settings);
+  settings.early_gradient = true;
+  const Plan as_in_a_run = make_plan(schedule, settings);
+  EXPECT_THAT(plan_to_text(published, 80), HasSubstr("leaves at its end, as published"));
+  EXPECT_THAT(plan_to_text(as_in_a_run, 80), HasSubstr("leaves after its I half, as in a run"));
+  EXPECT_EQ(json::parse(plan_to_json(published))["early_gradient"], false);
+  const json run = json::parse(plan_to_json(as_in_a_run));
+  EXPECT_EQ(run["early_gradient"], true);
+  EXPECT_EQ(run["makespan"], 30);
+}
+
+TEST(Plan, what_is_not_kept_changes_nothing_else) {
+  for (const ScheduleInfo& info : all_schedules()) {
+    const ScheduleRequest request{.schedule = std::string(info.name), .ranks = 3, .microbatches = 7};
+    SimulationSettings settings = uniform_costs(1, 2, 3, 0.5);
+    const Plan whole = make_plan(make_schedule(request), settings);
+    for (const Record record : {Record::timeline, Record::nothing}) {
+      settings.record = record;
+      const Plan plan = make_plan(make_schedule(request), settings);
+      EXPECT_EQ(plan.run().makespan, whole.run().makespan) << info.name;
+      EXPECT_TRUE(plan.run().events.empty());
+      if (record == Record::nothing) continue;
+      EXPECT_EQ(plan_to_text(plan, 100), plan_to_text(whole, 100)) << info.name;
+      EXPECT_EQ(plan_to_json(plan), plan_to_json(whole));
+      EXPECT_EQ(plan_to_csv(plan), plan_to_csv(whole));
+      for (std::uint32_t rank = 0; rank < 3; ++rank)
+        EXPECT_EQ(plan.run().timeline[rank].order(), whole.run().executed[rank]);
+    }
+  }
 }
 
 TEST(Plan, a_comparison_keeps_to_the_stages_and_pairs_in_flight_that_are_asked_for) {
@@ -240,20 +311,31 @@ TEST(Plan, against_a_trace_the_differences_are_shown) {
     event.start += 1000;
     event.end += 1000;
   }
-  const std::string same = plan_against_trace(plan, trace, 0, 100);
+  const auto text_of = [&](const Plan& beside, std::uint32_t step) {
+    return against_trace_to_text(lay_against_trace(beside, trace, step), 100);
+  };
+  const std::string same = text_of(plan, 0);
   EXPECT_THAT(same, HasSubstr("step 7 of the trace"));
   EXPECT_THAT(same, HasSubstr("Every rank executed the planned order."));
 
   const Plan other = plan_of("afab", 2, 3, 0.5);
-  EXPECT_THAT(plan_against_trace(other, trace, 7, 100),
-              HasSubstr("rank 0: op 3 is 0F2 in the plan, 0B0 in the run"));
-  EXPECT_THROW((void)plan_against_trace(plan, trace, 8, 100), ScheduleError);
-  EXPECT_THROW((void)plan_against_trace(plan, {}, 0, 100), ScheduleError);
-  EXPECT_THROW((void)plan_against_trace(plan_of("1f1b", 3, 3), trace, 0, 100), ScheduleError);
-  EXPECT_THROW((void)plan_against_trace(plan_of("afab", 1, 3), trace, 0, 100), ScheduleError);
-  EXPECT_THROW((void)plan_against_trace(plan_of("interleaved_1f1b", 2, 3), trace, 0, 100), ScheduleError)
+  EXPECT_THAT(text_of(other, 7), HasSubstr("rank 0: op 3 is 0F2 in the plan, 0B0 in the run"));
+  const json both = json::parse(against_trace_to_json(lay_against_trace(other, trace, 7)));
+  EXPECT_EQ(both["step"], 7);
+  EXPECT_EQ(both["differences"][0], (json{{"rank", 0}, {"op", 3}, {"plan", "0F2"}, {"run", "0B0"}}));
+  EXPECT_EQ(both["run"]["makespan"], json::parse(plan_to_json(plan))["makespan"]);
+  EXPECT_EQ(both["run"]["ranks"], json::parse(plan_to_json(plan))["ranks"]);
+  EXPECT_EQ(both["plan"]["ranks"], json::parse(plan_to_json(other))["ranks"]);
+  EXPECT_EQ(both["op_times"][1]["B"], (json{{"plan", 2.0}, {"run", 2.0}}));
+  EXPECT_TRUE(both["op_times"][1]["W"]["run"].is_null());
+  EXPECT_TRUE(json::parse(against_trace_to_json(lay_against_trace(plan, trace, 7)))["differences"].empty());
+  EXPECT_THROW((void)text_of(plan, 8), ScheduleError);
+  EXPECT_THROW((void)lay_against_trace(plan, {}, 0), ScheduleError);
+  EXPECT_THROW((void)text_of(plan_of("1f1b", 3, 3), 0), ScheduleError);
+  EXPECT_THROW((void)text_of(plan_of("afab", 1, 3), 0), ScheduleError);
+  EXPECT_THROW((void)text_of(plan_of("interleaved_1f1b", 2, 3), 0), ScheduleError)
       << "whose stages 2 and 3 the trace lacks";
-  EXPECT_THROW((void)plan_against_trace(plan_of("1f1b", 2, 4), trace, 0, 100), ScheduleError);
+  EXPECT_THROW((void)text_of(plan_of("1f1b", 2, 4), 0), ScheduleError);
 }
 
 TEST(Plan, a_trace_is_measured_in_the_words_of_the_simulator) {

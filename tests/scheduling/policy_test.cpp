@@ -257,7 +257,7 @@ TEST(ReadyFirstPolicy, is_faster_than_a_static_order_of_the_same_memory_when_mes
   SimulationSettings settings;
   settings.link.latency = 1'000'000;
   settings.latency_jitter = 1.0;
-  settings.record = false;
+  settings.record = Record::nothing;
   const Schedule fixed = make_schedule({.schedule = "zb_h1", .ranks = 8, .microbatches = 32});
   const Schedule ready = make_schedule({.schedule = "ready_first", .ranks = 8, .microbatches = 32});
   double fixed_sum = 0;
