@@ -45,6 +45,16 @@ class EventLoop {
     waiting_ = waiting;
     deadline_ = deadline;
   }
+  /// The same as an expression to await: returns at the next wake() or at `deadline`.
+  struct Change {
+    explicit Change(EventLoop& event_loop, Nanoseconds until) noexcept : loop(event_loop), deadline(until) {}
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiting) noexcept { loop.wait(waiting, deadline); }
+    void await_resume() const noexcept {}
+    EventLoop& loop;
+    Nanoseconds deadline;
+  };
+  [[nodiscard]] Change next(Nanoseconds deadline) noexcept { return Change(*this, deadline); }
   /// Something changed: the waiting coroutine goes on in the next turn.
   void wake() {
     if (waiting_) ready_.push(std::exchange(waiting_, nullptr));

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "weft/actors/mailbox.h"
+#include "weft/actors/side_channel.h"
 #include "weft/actors/task.h"
 
 namespace weft {
@@ -21,7 +21,7 @@ enum class GroupNumber : std::uint16_t {
 class Group {
  public:
   /// `rank` is this one, a member. Throws Error when it is none.
-  Group(GroupNumber number, std::vector<std::uint32_t> members, std::uint32_t rank, Mailbox& mailbox);
+  Group(GroupNumber number, std::vector<std::uint32_t> members, std::uint32_t rank, SideChannel& channel);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   /// This rank's place.
@@ -40,8 +40,8 @@ class Group {
   std::uint16_t number_;
   std::vector<std::uint32_t> members_;
   std::uint32_t place_;
-  Mailbox& mailbox_;
-  std::uint32_t tag_ = 0;  // number of the collective; 0 marks an unused part in the mailbox
+  SideChannel& channel_;
+  std::uint32_t tag_ = 0;  // number of the collective
 };
 
 }  // namespace weft

@@ -103,25 +103,29 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
   }
   actor_ = std::make_unique<StageActor>(pipeline_rank(), plan, stages_, std::move(policy), *mailbox_, view_,
                                         arena_, *queue_);
-  pipeline_ = std::make_unique<Group>(GroupNumber::pipeline, mesh_.pipeline_of(rank), rank, *mailbox_);
+  pipeline_ = std::make_unique<Group>(GroupNumber::pipeline, mesh_.pipeline_of(rank), rank, mailbox_->side());
 
   // Tied gradients from other ranks land in memory of their own; the sum comes back straight into the second
   // use's gradient.
   tie_buffers_.resize(plan.ties.size());
-  for (std::size_t i = 0; i < plan.ties.size(); ++i) {
+  tied_arrivals_.resize(plan.ties.size());
+  const std::uint32_t replica = mesh_.replica_of(rank);
+  for (std::uint32_t i = 0; i < plan.ties.size(); ++i) {
     const TiedPair& tie = plan.ties[i];
-    const bool first_here = plan.schedule.rank_of[tie.first_stage] == pipeline_rank();
-    const bool second_here = plan.schedule.rank_of[tie.second_stage] == pipeline_rank();
-    const auto number = static_cast<std::uint8_t>(i);
-    if (first_here && !second_here) {
+    const std::uint32_t first_rank = mesh_.world_rank(plan.schedule.rank_of[tie.first_stage], replica);
+    const std::uint32_t second_rank = mesh_.world_rank(plan.schedule.rank_of[tie.second_stage], replica);
+    if (first_rank == second_rank) continue;
+    if (first_rank == rank) {
       tie_buffers_[i] = arena_.take(tie.bytes);
-      mailbox_->expect_direct(MessageKind::tied_gradient, tie.first_stage, number, tie_buffers_[i],
-                              tie.bytes);
+      tied_arrivals_[i] = mailbox_->side().expect(MessageKind::tied_gradient, i, second_rank,
+                                                  {tie_buffers_[i], queue_->device()}, tie.bytes);
     }
-    if (second_here && !first_here)
-      mailbox_->expect_direct(
-          MessageKind::tied_sum, tie.second_stage, number,
-          reinterpret_cast<std::byte*>(parameter(tie.second_stage, tie.second_index).gradient), tie.bytes);
+    if (second_rank == rank) {
+      float* second = parameter(tie.second_stage, tie.second_index).gradient;
+      tied_arrivals_[i] =
+          mailbox_->side().expect(MessageKind::tied_sum, i, first_rank,
+                                  {reinterpret_cast<std::byte*>(second), queue_->device()}, tie.bytes);
+    }
   }
 }
 
@@ -169,18 +173,14 @@ void Rank::parameters_changed() {
 
 // The sum of a tied weight's gradients is first use + second use, whoever holds them.
 Task<void> Rank::exchange_tied() {
-  for (std::size_t i = 0; i < plan_.ties.size(); ++i) {
+  SideChannel& side = mailbox_->side();
+  for (std::uint32_t i = 0; i < plan_.ties.size(); ++i) {
     const TiedPair& tie = plan_.ties[i];
     const std::uint32_t replica = mesh_.replica_of(rank_);
     const std::uint32_t first_rank = mesh_.world_rank(plan_.schedule.rank_of[tie.first_stage], replica);
     const std::uint32_t second_rank = mesh_.world_rank(plan_.schedule.rank_of[tie.second_stage], replica);
     if (rank_ != first_rank && rank_ != second_rank) continue;
     const std::size_t count = tie.bytes / sizeof(float);
-    MessageHeader header;
-    header.tensor = static_cast<std::uint8_t>(i);
-    header.dtype = DType::float32;
-    header.shape = Shape{static_cast<std::uint32_t>(count)};
-    header.payload_bytes = tie.bytes;
     if (rank_ == first_rank) {
       float* first = parameter(tie.first_stage, tie.first_index).gradient;
       if (rank_ == second_rank) {
@@ -190,22 +190,17 @@ Task<void> Rank::exchange_tied() {
                      tie.bytes);
         continue;
       }
-      co_await mailbox_->receive_direct(MessageKind::tied_gradient, tie.first_stage, header.tensor);
+      co_await side.receive(tied_arrivals_[i]);
       queue_->add(first, reinterpret_cast<const float*>(tie_buffers_[i]), count);
-      header.kind = MessageKind::tied_sum;
-      header.source_stage = tie.first_stage;
-      header.target_stage = tie.second_stage;
-      mailbox_->send_direct(second_rank, header, reinterpret_cast<const std::byte*>(first));
+      const ConstPayload sum{reinterpret_cast<const std::byte*>(first), queue_->device()};
+      side.send_tied(second_rank, MessageKind::tied_sum, i, sum, count);
     } else {
-      header.kind = MessageKind::tied_gradient;
-      header.source_stage = tie.second_stage;
-      header.target_stage = tie.first_stage;
-      mailbox_->send_direct(
-          first_rank, header,
-          reinterpret_cast<const std::byte*>(parameter(tie.second_stage, tie.second_index).gradient));
-      co_await mailbox_->receive_direct(MessageKind::tied_sum, tie.second_stage, header.tensor);
+      const float* second = parameter(tie.second_stage, tie.second_index).gradient;
+      const ConstPayload mine{reinterpret_cast<const std::byte*>(second), queue_->device()};
+      side.send_tied(first_rank, MessageKind::tied_gradient, i, mine, count);
+      co_await side.receive(tied_arrivals_[i]);
     }
-    co_await mailbox_->sent_all();
+    co_await side.sent_all();
   }
 }
 

@@ -125,12 +125,13 @@ class Rank {
   std::unique_ptr<Group> pipeline_;  // of this replica
   std::uint64_t step_ = 0;
   StepReport report_;
-  std::vector<std::byte*> tie_buffers_;            // [tie], where the first use is here and the second is not
-  std::vector<std::byte> part_;                    // this rank's share of the agreement
-  std::vector<std::vector<std::byte>> parts_;      // all shares, on rank 0
-  std::vector<std::byte> agreement_;               // what rank 0 says
-  std::vector<std::vector<double>> squares_;       // [stage][parameter], on rank 0
-  std::vector<std::span<float>> gradient_ranges_;  // [own stage]
+  std::vector<std::byte*> tie_buffers_;  // [tie], where the first use is here and the second is not
+  std::vector<SideChannel::Expectation> tied_arrivals_;  // [tie], where one use is here and the other is not
+  std::vector<std::byte> part_;                          // this rank's share of the agreement
+  std::vector<std::vector<std::byte>> parts_;            // all shares, on rank 0
+  std::vector<std::byte> agreement_;                     // what rank 0 says
+  std::vector<std::vector<double>> squares_;             // [stage][parameter], on rank 0
+  std::vector<std::span<float>> gradient_ranges_;        // [own stage]
   std::vector<std::vector<std::span<const float>>> gradients_;  // [own stage][parameter]
   std::vector<double> own_squares_;                             // of one stage, [parameter]
 };

@@ -101,7 +101,9 @@ class MicrobatchContext {
 };
 
 /// What an op returns: tensors for the next (or, from a backward, the previous) stage, in the order of the
-/// plan. On CPU they may be read at once.
+/// plan. On CPU they may be read at once. They lie in memory of MicrobatchContext::allocate; a tensor in
+/// other memory (the stage's own, or an input that is passed on) is copied into what was reserved for it, so
+/// that the stage may use that memory again.
 struct StageOutput {
   StageOutput() = default;
   explicit StageOutput(TensorList list) noexcept : tensors(std::move(list)) {}

@@ -91,7 +91,8 @@ Task<void> StageActor::forward(LocalStage& at, std::uint32_t microbatch) {
   hold(at.plan->activation_slot + context.input.bytes());
 
   StageOutput output = co_await at.stage->forward(context);
-  mailbox_.post(MessageKind::activation, context.stage, microbatch, std::move(output.tensors));
+  mailbox_.post(MessageKind::activation, context.stage, microbatch, std::move(output.tensors),
+                context.outputs_);
   context.outputs_.clear();
   if (context.stage == last_stage_) check_loss(context);
   if (view_.phase() == Phase::evaluate) {
@@ -116,7 +117,8 @@ Task<void> StageActor::backward_input(LocalStage& at, std::uint32_t microbatch) 
 
   StageOutput output = co_await at.stage->backward_input(context, std::move(gradient));
   check_gradients(at, context, output.tensors);
-  mailbox_.post(MessageKind::gradient, context.stage, microbatch, std::move(output.tensors));
+  mailbox_.post(MessageKind::gradient, context.stage, microbatch, std::move(output.tensors),
+                context.outputs_);
   context.outputs_.clear();
   at.activation[microbatch].release();
   context.activation = {};

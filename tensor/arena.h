@@ -64,6 +64,8 @@ class Buffer {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] Device device() const noexcept { return device_; }
   explicit operator bool() const noexcept { return data_ != nullptr; }
+  /// True for a block of `pool`.
+  [[nodiscard]] bool belongs_to(const BlockPool& pool) const noexcept { return pool_ == &pool; }
   /// Gives the block back now.
   void release() noexcept;
 

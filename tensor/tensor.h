@@ -31,6 +31,8 @@ class Tensor {
     return reinterpret_cast<T*>(buffer_.data());
   }
   explicit operator bool() const noexcept { return static_cast<bool>(buffer_); }
+  /// True when it lies in a block of `pool`.
+  [[nodiscard]] bool belongs_to(const BlockPool& pool) const noexcept { return buffer_.belongs_to(pool); }
   /// Gives the memory back now.
   void release() noexcept { buffer_.release(); }
 

@@ -13,7 +13,7 @@
 //       15      1  number of dims
 //       16      2  source stage
 //       18      2  target stage
-//       20      4  micro-batch (or the tag of a collective)
+//       20      4  micro-batch (or the number of a tie, or the tag of a collective)
 //       24      4  chunk number
 //       28      4  sequence number of the message on its connection
 //       32      8  payload bytes of the whole message

@@ -7,6 +7,7 @@
 #include <functional>
 #include <stdexcept>
 
+#include "weft/actors/mailbox.h"
 #include "weft/base/error.h"
 #include "weft/transport/mesh.h"
 #include "weft/transport/simulated/simulated_network.h"
@@ -35,8 +36,8 @@ struct Member {
         arena(4096, "test"),
         view(0, 1, std::vector<std::uint16_t>{0}, 1, 1),
         mailbox(number, {}, 1, arena, loop, *transport, view),
-        pipeline(GroupNumber::pipeline, mesh.pipeline_of(number), number, mailbox),
-        replicas(GroupNumber::replicas, mesh.replicas_of(number), number, mailbox) {}
+        pipeline(GroupNumber::pipeline, mesh.pipeline_of(number), number, mailbox.side()),
+        replicas(GroupNumber::replicas, mesh.replicas_of(number), number, mailbox.side()) {}
 
   std::uint32_t rank;
   std::unique_ptr<Transport> transport;
@@ -113,8 +114,8 @@ TEST_P(Groups, BroadcastAgainAndAgain) {
 /// Ranks 0 and 1 as both groups; rank 1 begins with the other one.
 Task<void> cross(Member* member, std::vector<std::string>* heard) {
   if (member->rank > 1) co_return;
-  Group first(GroupNumber::pipeline, {0, 1}, member->rank, member->mailbox);
-  Group second(GroupNumber::replicas, {0, 1}, member->rank, member->mailbox);
+  Group first(GroupNumber::pipeline, {0, 1}, member->rank, member->mailbox.side());
+  Group second(GroupNumber::replicas, {0, 1}, member->rank, member->mailbox.side());
   std::vector<Group*> order{&first, &second};
   if (member->rank == 1) std::swap(order[0], order[1]);
   for (Group* group : order) {
@@ -138,7 +139,7 @@ TEST(Group, HasThisRankAmongItsMembers) {
   EXPECT_EQ(member.replicas.place(), 0U);
   EXPECT_EQ(member.pipeline.place(), 1U);
   EXPECT_EQ(member.pipeline.size(), 2U);
-  EXPECT_THROW(Group(GroupNumber::pipeline, {0, 1}, 2, member.mailbox), Error);
+  EXPECT_THROW(Group(GroupNumber::pipeline, {0, 1}, 2, member.mailbox.side()), Error);
 }
 
 }  // namespace

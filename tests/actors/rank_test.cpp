@@ -142,7 +142,7 @@ TEST(Rank, SeveralTensorsMayCrossABorder) {
 
 TEST(Rank, TiedWeightsStayEqualAndCountOnce) {
   ToyOptions toy;
-  toy.tied = true;
+  toy.tied = 1;
   const std::uint32_t m = 4;
   auto transports = make_inproc_transports(3);
   HandStepped pipeline(toy::toy_plan("1f1b", 3, m, toy), toy, pointers(transports));
@@ -154,6 +154,17 @@ TEST(Rank, TiedWeightsStayEqualAndCountOnce) {
   const Parameter& second = *pipeline.rank(2).parameters().back();
   EXPECT_EQ(second.tied_to, first.name);
   EXPECT_EQ(std::memcmp(first.value, second.value, first.shape.elements() * sizeof(float)), 0);
+}
+
+TEST(Rank, AnyNumberOfWeightsMayBeTied) {
+  ToyOptions toy;
+  toy.layers = 600;
+  toy.width = 2;
+  toy.tied = 300;
+  EXPECT_EQ(run("1f1b", 1, 1, 2, toy), run("1f1b", 2, 1, 2, toy));
+  const Result result = run("1f1b", 3, 1, 2, toy);
+  ASSERT_EQ(result.weights.size(), 600u * 4);
+  for (std::size_t i = 0; i < 300u * 4; ++i) ASSERT_EQ(result.weights[i], result.weights[300u * 4 + i]) << i;
 }
 
 TEST(Rank, PeaksAreThePlannedOnesWhateverTheNumberOfMicrobatches) {

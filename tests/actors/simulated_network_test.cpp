@@ -28,7 +28,7 @@ Result run(const std::string& schedule, std::uint32_t ranks, std::uint32_t m, st
     pointers.push_back(transports.back().get());
   }
   toy::ToyOptions toy;
-  toy.tied = true;
+  toy.tied = 1;
   toy.extra_tensor = true;
   HandStepped pipeline(toy::toy_plan(schedule, ranks, m, toy), toy, pointers, [&] { return network.step(); });
   Result result;

@@ -19,7 +19,7 @@ struct ToyOptions {
   std::uint32_t width = 5;
   std::uint32_t rows = 4;     ///< most rows of a micro-batch
   bool extra_tensor = false;  ///< a second, constant int32 tensor crosses every border
-  bool tied = false;          ///< the last layer uses the first one's weight again
+  std::uint32_t tied = 0;     ///< so many of the last layers use the weights of the first ones again
   bool splits_backward = true;
   bool scatters_gradients = false;  ///< values lie between the gradients
   float poison_at = -1;             ///< the last stage's loss is NaN in this micro-batch
@@ -37,7 +37,7 @@ class ToyStage final : public Stage {
       Parameter weight;
       weight.name = "layer" + std::to_string(l) + ".weight";
       weight.shape = Shape{options.width, options.width};
-      if (options.tied && l > 0 && l + 1 == options.layers) weight.tied_to = "layer0.weight";
+      if (l >= untied()) weight.tied_to = "layer" + std::to_string(l - untied()) + ".weight";
       parameters_.push_back(weight);
     }
   }
@@ -61,7 +61,8 @@ class ToyStage final : public Stage {
       Parameter& p = parameters_[l];
       p.value = state.take(matrix_bytes());
       if (options_.scatters_gradients) p.gradient = reinterpret_cast<float*>(state.take(matrix_bytes()));
-      const std::uint32_t seed = p.tied_to.empty() ? first_layer_ + l : 0;
+      const std::uint32_t layer = first_layer_ + l;
+      const std::uint32_t seed = layer < untied() ? layer : layer - untied();
       for (std::uint32_t i = 0; i < options_.width * options_.width; ++i)
         weight(l)[i] = 0.5f * std::sin(1.0f + static_cast<float>(i) * 0.7f + static_cast<float>(seed) * 1.3f);
     }
@@ -176,6 +177,8 @@ class ToyStage final : public Stage {
         now_ns() + static_cast<Nanoseconds>(share * static_cast<double>(options_.longest_delay));
     while (now_ns() < end) context.poll();
   }
+  /// Layers with weights of their own; those after them are tied.
+  [[nodiscard]] std::uint32_t untied() const { return options_.layers - options_.tied; }
   [[nodiscard]] std::size_t matrix_bytes() const {
     return std::size_t{options_.width} * options_.width * sizeof(float);
   }
