@@ -3,6 +3,10 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <string>
+
+#include "weft/actors/loop_waker.h"
+#include "weft/base/error.h"
 
 namespace weft {
 namespace {
@@ -14,7 +18,52 @@ void relax() noexcept { __builtin_ia32_pause(); }
 
 }  // namespace
 
+EventLoop::EventLoop(Transport& transport, Nanoseconds spin)
+    : transport_(transport),
+      spin_(spin),
+      waker_(std::make_shared<detail::LoopWaker>(*this, ready_, transport)) {}
+
+EventLoop::~EventLoop() { waker_->detach(); }
+
+void EventLoop::end(const std::exception_ptr& error) noexcept {
+  if (!cause_) cause_ = error;
+  ready_.clear();  // their frames may be gone by the next turn
+  waiting_ = nullptr;
+}
+
+void EventLoop::require_alive() const {
+  if (!cause_) return;
+  std::string cause = "an unknown exception";
+  try {
+    std::rethrow_exception(cause_);
+  } catch (const std::exception& e) {
+    cause = e.what();
+  } catch (...) {
+  }
+  throw Error("this rank has failed before: " + cause);
+}
+
 bool EventLoop::turn() {
+  require_alive();
+  try {
+    return work();
+  } catch (...) {
+    end(std::current_exception());
+    throw;
+  }
+}
+
+void EventLoop::resume_completed() {
+  const auto done = [this](Completion::Awaiter* awaiter) {
+    if (!awaiter->completed()) return false;
+    awaiter->listed_ = false;
+    ready_.push(awaiter->caller_);
+    return true;
+  };
+  std::erase_if(awaiters_, done);
+}
+
+bool EventLoop::work() {
   bool busy = false;
   throw_failure();
   while (!ready_.empty()) {
@@ -24,6 +73,7 @@ bool EventLoop::turn() {
   }
   if (tick_) tick_(tick_owner_);
   if (transport_.progress()) busy = true;
+  if (waker_->take()) resume_completed();
   if (interrupted_.exchange(false, std::memory_order_acquire) && handler_) handler_();
   if (waiting_ && deadline_ != INT64_MAX && now() >= deadline_) wake();
   busy |= !ready_.empty();

@@ -4,7 +4,10 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <memory>
+#include <vector>
 
+#include "weft/actors/completion.h"
 #include "weft/actors/ready_queue.h"
 #include "weft/actors/task.h"
 #include "weft/base/clock.h"
@@ -12,12 +15,14 @@
 
 namespace weft {
 
-/// One thread, one loop, one transport. A single coroutine chain waits at a time: the rank's actor.
+/// One thread, one loop, one transport. A single coroutine chain waits for messages at a time, the rank's
+/// actor; any number of ops may wait for completions of their own. After the first exception the loop is
+/// dead: nothing is resumed any more, and every call throws Error with that cause.
 class EventLoop {
  public:
   /// `spin`: how long to look for work before blocking; 0 when ranks outnumber cores.
-  explicit EventLoop(Transport& transport, Nanoseconds spin = 20'000) noexcept
-      : transport_(transport), spin_(spin) {}
+  explicit EventLoop(Transport& transport, Nanoseconds spin = 20'000);
+  ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
@@ -25,16 +30,26 @@ class EventLoop {
   /// `interrupt` asked for.
   template <class T>
   T run(Task<T> task) {
-    task.start(ready_);
-    while (!task.done())
-      if (!turn()) idle();
-    return task.result();
+    require_alive();
+    try {
+      task.start(ready_);
+      while (!task.done())
+        if (!turn()) idle();
+      return task.result();
+    } catch (...) {
+      end(std::current_exception());
+      throw;
+    }
   }
 
   /// Hand-stepped use, for tests: starts nothing itself, does what can be done now. True when anything
   /// happened.
   bool turn();
   [[nodiscard]] ReadyQueue& ready() noexcept { return ready_; }
+  /// Kills the loop for `error`; the first call counts.
+  void end(const std::exception_ptr& error) noexcept;
+  /// Throws Error with the first cause when the loop is dead.
+  void require_alive() const;
 
   /// The monotonic clock, or the one set for tests.
   [[nodiscard]] Nanoseconds now() const { return clock_ ? clock_() : now_ns(); }
@@ -73,6 +88,12 @@ class EventLoop {
     tick_owner_ = owner;
   }
 
+  /// What completions keep of this loop.
+  [[nodiscard]] const std::shared_ptr<detail::LoopWaker>& waker() const noexcept { return waker_; }
+  /// An op waits for its completion from now on.
+  void list(Completion::Awaiter& awaiter) { awaiters_.push_back(&awaiter); }
+  void unlist(Completion::Awaiter& awaiter) noexcept { std::erase(awaiters_, &awaiter); }
+
   /// For long ops: progresses transfers without resuming anybody. Never throws, since ops call it from
   /// anywhere: the turn that runs the op throws instead.
   void poll() noexcept {
@@ -91,6 +112,8 @@ class EventLoop {
   }
 
  private:
+  bool work();
+  void resume_completed();
   void idle();
   void throw_failure() {
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -103,6 +126,9 @@ class EventLoop {
   std::function<Nanoseconds()> clock_;
   std::coroutine_handle<> waiting_;
   Nanoseconds deadline_ = 0;
+  std::shared_ptr<detail::LoopWaker> waker_;
+  std::vector<Completion::Awaiter*> awaiters_;
+  std::exception_ptr cause_;  // why the loop is dead
   std::atomic<bool> interrupted_{false};
   std::function<void()> handler_;
   std::exception_ptr failure_;

@@ -57,6 +57,9 @@ void check_sizes(std::uint16_t stage, const StagePlan& plan) {
                                     {"workspace", plan.workspace},
                                     {"state", plan.state}})
     if (bytes > most) throw Error(fmt::format("stage {}: its {} would be {} bytes", stage, name, bytes));
+  if (plan.ops_beside > 0 && plan.workspace > most / plan.ops_beside)
+    throw Error(fmt::format("stage {}: {} ops beside others with workspaces of {} bytes each", stage,
+                            plan.ops_beside, plan.workspace));
   for (const TensorSpec& spec : plan.outputs)
     if (spec.bytes() > most)
       throw Error(fmt::format("stage {}: a tensor of its output would be {} bytes", stage, spec.bytes()));
@@ -100,9 +103,28 @@ void find_ties(PipelinePlan& plan, const std::vector<std::vector<Parameter>>& pa
           parameters[first->second.first][first->second.second].shape != parameter.shape)
         throw Error(fmt::format("{} is tied to {}, which is no earlier parameter of the same shape",
                                 parameter.name, parameter.tied_to));
+      const Parameter& used = parameters[first->second.first][first->second.second];
+      if (!used.tied_to.empty())
+        throw Error(fmt::format("{} is tied to {}, which is tied itself; allowed: {}", parameter.name,
+                                parameter.tied_to, used.tied_to));
       plan.ties.push_back({parameter.name, first->second.first, stage, first->second.second, i,
                            parameter.shape.elements() * sizeof(float)});
     }
+}
+
+// The most bytes that a stage's slots hold at once, whatever a policy does: `held` pairs between F and I,
+// others between I and W; a pair in its I has both slots.
+std::uint64_t most_held(const StagePlan& plan, std::uint64_t input, const StagePeaks& peaks) {
+  const std::uint64_t kept = plan.keeps_input_until_weight ? input : 0;
+  std::uint64_t most = 0;
+  for (std::uint32_t held = 0; held <= peaks.activation_slots; ++held) {
+    const std::uint32_t in_input = std::min({held, peaks.weight_slots, std::max(1u, plan.ops_beside)});
+    const std::uint32_t weights = std::min(peaks.weight_slots, peaks.in_flight + in_input - held);
+    const std::uint32_t both = held + weights > peaks.in_flight ? held + weights - peaks.in_flight : 0;
+    most = std::max(
+        most, held * (plan.activation_slot + input) + weights * (plan.weight_slot + kept) - both * kept);
+  }
+  return most;
 }
 
 }  // namespace
@@ -110,6 +132,7 @@ void find_ties(PipelinePlan& plan, const std::vector<std::vector<Parameter>>& pa
 PipelinePlan plan_pipeline(Schedule schedule, const StageFactory& stages, const OptimizerFactory& optimizer) {
   PipelinePlan plan;
   plan.schedule = std::move(schedule);
+  plan.follows_order = !plan.schedule.dynamic;
   const auto count = static_cast<std::uint16_t>(plan.schedule.stage_count);
   ShapeList input;
   std::vector<std::vector<Parameter>> parameters(count);
@@ -155,6 +178,7 @@ PipelinePlan plan_pipeline(Schedule schedule, const StageFactory& stages, const 
 
 RankMemory PipelinePlan::memory(std::uint32_t rank) const {
   RankMemory memory;
+  std::uint64_t own_workspaces = 0;
   for (const std::uint16_t stage : schedule.stages_of[rank]) {
     const StagePeaks peaks = peaks_of(schedule, stage);
     const StagePlan& plan = stages[stage];
@@ -164,20 +188,32 @@ RankMemory PipelinePlan::memory(std::uint32_t rank) const {
     memory.optimizer += state_bytes[stage];
     memory.activation_slots += BlockPool::arena_bytes(plan.activation_slot, peaks.activation_slots);
     memory.weight_slots += BlockPool::arena_bytes(plan.weight_slot, peaks.weight_slots);
-    memory.workspace = std::max<std::uint64_t>(memory.workspace, aligned(plan.workspace));
+    if (plan.ops_beside == 0)
+      memory.workspace = std::max<std::uint64_t>(memory.workspace, aligned(plan.workspace));
+    else
+      own_workspaces += aligned(plan.workspace) * plan.ops_beside;
   }
+  memory.workspace += own_workspaces;
   memory.messages = Mailbox::arena_bytes(rank, edges);
   for (const TiedPair& tie : ties)
     if (schedule.rank_of[tie.first_stage] == rank && schedule.rank_of[tie.second_stage] != rank)
       memory.messages += aligned(tie.bytes);
-  if (schedule.dynamic) return memory;
+  const auto input_of = [this](std::uint16_t stage) {
+    std::uint64_t bytes = 0;
+    for (const TensorSpec& spec : inputs[stage]) bytes += spec.bytes();
+    return bytes;
+  };
+  if (!follows_order) {
+    for (const std::uint16_t stage : schedule.stages_of[rank])
+      memory.peak_activation += most_held(stages[stage], input_of(stage), peaks_of(schedule, stage));
+    return memory;
+  }
 
   // The same bookkeeping as the actor's, over the order as it runs.
   std::uint64_t held = 0;
   for (const Op& op : as_run(schedule.order[rank])) {
     const StagePlan& plan = stages[op.stage];
-    std::uint64_t input = 0;
-    for (const TensorSpec& spec : inputs[op.stage]) input += spec.bytes();
+    const std::uint64_t input = input_of(op.stage);
     const bool whole = op.kind == OpKind::backward;
     if (op.kind == OpKind::forward) held += plan.activation_slot + input;
     if (whole || op.kind == OpKind::backward_input) held += plan.weight_slot;

@@ -13,7 +13,7 @@
 
 namespace weft {
 
-/// A second use of a weight, and the first one whose gradient it is added to.
+/// A second (or third, ...) use of a weight, and the first one whose gradient it is added to.
 struct TiedPair {
   std::string name;  ///< of the second use
   std::uint16_t first_stage = 0;
@@ -34,7 +34,8 @@ struct RankMemory {
   std::uint64_t messages = 0;          ///< receive and send buffers, tied gradients
   std::uint64_t workspace = 0;
   /// Most bytes in held slots at once with the largest shapes, received inputs included: what a run reports
-  /// as `peak_activation_bytes`.
+  /// as `peak_activation_bytes`. Where no order is followed, the most that the slots can hold: a run may stay
+  /// below it.
   std::uint64_t peak_activation = 0;
 
   [[nodiscard]] std::uint64_t total() const noexcept {
@@ -46,14 +47,15 @@ struct RankMemory {
 /// The plan of a whole pipeline; every rank makes the same one.
 struct PipelinePlan {
   Schedule schedule;
-  std::vector<StagePlan> stages;                     ///< [stage]
-  std::vector<ShapeList> inputs;                     ///< [stage]: largest received shapes
+  bool follows_order = true;      ///< false for dynamic schedules and policies of one's own
+  std::vector<StagePlan> stages;  ///< [stage]
+  std::vector<ShapeList> inputs;  ///< [stage]: largest received shapes
   std::vector<std::vector<std::string>> parameters;  ///< [stage]: names
   std::vector<std::uint64_t> parameter_bytes;        ///< [stage]: values and masters
   std::vector<std::uint64_t> gradient_bytes;         ///< [stage]
   std::vector<std::uint64_t> state_bytes;            ///< [stage]: optimizer state
   std::vector<EdgePlan> edges;
-  std::vector<TiedPair> ties;
+  std::vector<TiedPair> ties;  ///< in the order of the model, in which their gradients are added
 
   [[nodiscard]] RankMemory memory(std::uint32_t rank) const;
 };

@@ -102,7 +102,7 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
     policy = make_policy(plan.schedule, pipeline_rank());
   }
   actor_ = std::make_unique<StageActor>(pipeline_rank(), plan, stages_, std::move(policy), *mailbox_, view_,
-                                        arena_, *queue_);
+                                        arena_, *queue_, options_.threads);
   pipeline_ = std::make_unique<Group>(GroupNumber::pipeline, mesh_.pipeline_of(rank), rank, mailbox_->side());
 
   // Tied gradients from other ranks land in memory of their own; the sum comes back straight into the second
@@ -145,63 +145,88 @@ const StepReport& Rank::train(std::uint64_t step, BatchSource& data) {
 double Rank::evaluate(std::uint64_t pass, BatchSource& data) { return loop_.run(evaluate_pass(pass, data)); }
 
 Task<void> Rank::train_step(std::uint64_t step, BatchSource& data) {
-  step_ = step;
-  co_await actor_->run_step(step, Phase::train, data);
-  actor_->wait_for_others();
-  co_await exchange_tied();
-  co_await agree();
-  actor_->leave_step();
-  const Nanoseconds agreed = loop_.now();
-  double scale = 1.0;
-  if (options_.clip_gradient) scale = std::min(1.0, *options_.clip_gradient / (report_.gradient_norm + 1e-6));
-  optimizer_->update(step, scale);
-  parameters_changed();
-  actor_->trace_update(agreed, loop_.now());
+  try {
+    step_ = step;
+    co_await actor_->run_step(step, Phase::train, data);
+    actor_->wait_for_others();
+    co_await exchange_tied();
+    co_await agree();
+    actor_->leave_step();
+    const Nanoseconds agreed = loop_.now();
+    double scale = 1.0;
+    if (options_.clip_gradient)
+      scale = std::min(1.0, *options_.clip_gradient / (report_.gradient_norm + 1e-6));
+    optimizer_->update(step, scale);
+    parameters_changed();
+    actor_->trace_update(agreed, loop_.now());
+  } catch (...) {
+    loop_.end(std::current_exception());
+    throw;
+  }
 }
 
 Task<double> Rank::evaluate_pass(std::uint64_t pass, BatchSource& data) {
-  co_await actor_->run_step(pass, Phase::evaluate, data);
-  actor_->leave_step();
-  double sum = 0;
-  for (const double loss : actor_->record().losses) sum += loss;
-  co_return sum / plan_.schedule.microbatches;
+  try {
+    co_await actor_->run_step(pass, Phase::evaluate, data);
+    actor_->leave_step();
+    double sum = 0;
+    for (const double loss : actor_->record().losses) sum += loss;
+    co_return sum / plan_.schedule.microbatches;
+  } catch (...) {
+    loop_.end(std::current_exception());
+    throw;
+  }
 }
 
 void Rank::parameters_changed() {
   for (auto& stage : stages_) stage->parameters_changed();
 }
 
-// The sum of a tied weight's gradients is first use + second use, whoever holds them.
+// The sum of a tied weight's gradients is first use + second use + third use ..., whoever holds them; then
+// every use has it.
 Task<void> Rank::exchange_tied() {
   SideChannel& side = mailbox_->side();
+  const auto world_rank = [this](std::uint16_t stage) {
+    return mesh_.world_rank(plan_.schedule.rank_of[stage], mesh_.replica_of(rank_));
+  };
+  const auto payload = [this](const float* values) {
+    return ConstPayload{reinterpret_cast<const std::byte*>(values), queue_->device()};
+  };
+  const auto is_first = [this](const TiedPair& tie) { return owns(tie.first_stage); };
+  const auto is_second = [this](const TiedPair& tie) {
+    return owns(tie.second_stage) && !owns(tie.first_stage);
+  };
   for (std::uint32_t i = 0; i < plan_.ties.size(); ++i) {
     const TiedPair& tie = plan_.ties[i];
-    const std::uint32_t replica = mesh_.replica_of(rank_);
-    const std::uint32_t first_rank = mesh_.world_rank(plan_.schedule.rank_of[tie.first_stage], replica);
-    const std::uint32_t second_rank = mesh_.world_rank(plan_.schedule.rank_of[tie.second_stage], replica);
-    if (rank_ != first_rank && rank_ != second_rank) continue;
-    const std::size_t count = tie.bytes / sizeof(float);
-    if (rank_ == first_rank) {
-      float* first = parameter(tie.first_stage, tie.first_index).gradient;
-      if (rank_ == second_rank) {
-        float* second = parameter(tie.second_stage, tie.second_index).gradient;
-        queue_->add(first, second, count);
-        queue_->copy(reinterpret_cast<std::byte*>(second), reinterpret_cast<const std::byte*>(first),
-                     tie.bytes);
-        continue;
-      }
-      co_await side.receive(tied_arrivals_[i]);
-      queue_->add(first, reinterpret_cast<const float*>(tie_buffers_[i]), count);
-      const ConstPayload sum{reinterpret_cast<const std::byte*>(first), queue_->device()};
-      side.send_tied(second_rank, MessageKind::tied_sum, i, sum, count);
-    } else {
-      const float* second = parameter(tie.second_stage, tie.second_index).gradient;
-      const ConstPayload mine{reinterpret_cast<const std::byte*>(second), queue_->device()};
-      side.send_tied(first_rank, MessageKind::tied_gradient, i, mine, count);
-      co_await side.receive(tied_arrivals_[i]);
-    }
-    co_await side.sent_all();
+    if (!is_second(tie)) continue;
+    const float* second = parameter(tie.second_stage, tie.second_index).gradient;
+    side.send_tied(world_rank(tie.first_stage), MessageKind::tied_gradient, i, payload(second),
+                   tie.bytes / sizeof(float));
   }
+  for (std::uint32_t i = 0; i < plan_.ties.size(); ++i) {
+    const TiedPair& tie = plan_.ties[i];
+    if (!is_first(tie)) continue;
+    const float* second = reinterpret_cast<const float*>(tie_buffers_[i]);
+    if (owns(tie.second_stage))
+      second = parameter(tie.second_stage, tie.second_index).gradient;
+    else
+      co_await side.receive(tied_arrivals_[i]);
+    queue_->add(parameter(tie.first_stage, tie.first_index).gradient, second, tie.bytes / sizeof(float));
+  }
+  for (std::uint32_t i = 0; i < plan_.ties.size(); ++i) {
+    const TiedPair& tie = plan_.ties[i];
+    if (!is_first(tie)) continue;
+    const float* sum = parameter(tie.first_stage, tie.first_index).gradient;
+    if (owns(tie.second_stage))
+      queue_->copy(reinterpret_cast<std::byte*>(parameter(tie.second_stage, tie.second_index).gradient),
+                   reinterpret_cast<const std::byte*>(sum), tie.bytes);
+    else
+      side.send_tied(world_rank(tie.second_stage), MessageKind::tied_sum, i, payload(sum),
+                     tie.bytes / sizeof(float));
+  }
+  for (std::uint32_t i = 0; i < plan_.ties.size(); ++i)
+    if (is_second(plan_.ties[i])) co_await side.receive(tied_arrivals_[i]);
+  co_await side.sent_all();
 }
 
 // One gather and one broadcast a step: gradient squares, losses and measurements to rank 0; the norm and all

@@ -49,12 +49,15 @@ struct RankOptions {
   std::function<bool()> save_requested;   ///< asked on rank 0
   std::function<bool()> background_done;  ///< asked on every rank: has work beside the steps ended here?
   Nanoseconds spin = 20'000;              ///< look for messages so long before blocking
+  std::uint32_t threads = 1;              ///< MicrobatchContext::threads of every op
   Device device;                          ///< where the rank computes and its memory lies
   /// The policy of one rank; empty for the schedule's own. It is wrapped so that W stays in micro-batch
   /// order.
   std::function<std::unique_ptr<Policy>(const Schedule&, std::uint32_t rank)> policy;
 };
 
+/// After the first exception of any of its functions a rank is dead: every later call throws Error with that
+/// cause.
 class Rank {
  public:
   /// Takes all memory and makes this rank's stages with their initial values. `rank` is its number in the
@@ -108,6 +111,9 @@ class Rank {
   void write_part();
   void read_agreement();
   Parameter& parameter(std::uint16_t stage, std::uint32_t index);
+  [[nodiscard]] bool owns(std::uint16_t stage) const noexcept {
+    return plan_.schedule.rank_of[stage] == pipeline_rank();
+  }
 
   std::uint32_t rank_;
   const PipelinePlan& plan_;

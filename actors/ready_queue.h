@@ -14,6 +14,8 @@ class ReadyQueue {
     ring_[(first_ + count_++) % ring_.size()] = handle;
   }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  /// Forgets all; none of them is resumed.
+  void clear() noexcept { count_ = 0; }
   /// Resumes the oldest; it may push others. The queue must not be empty.
   void run_one() {
     const std::coroutine_handle<> handle = ring_[first_];

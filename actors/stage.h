@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/actors/completion.h"
 #include "weft/actors/task.h"
 #include "weft/base/phase.h"
 #include "weft/tensor/arena.h"
@@ -25,9 +26,9 @@ struct Parameter {
   std::byte* value = nullptr;  ///< what forward and backward use
   float* gradient = nullptr;   ///< the sum over micro-batches, float32
   float* master = nullptr;  ///< float32 copy that the optimizer updates when `value` is bfloat16, else null
-  /// Name of the parameter (of an earlier stage or of this one) of which this is a second use; empty for
-  /// none. Both hold their own value and gradient; the gradients are summed, first use + second use, before
-  /// the update, and both are updated alike.
+  /// Name of the parameter (of an earlier stage or of this one) of which this is a further use; empty for
+  /// none. All hold their own value and gradient; the gradients are summed, first use + second use + ... in
+  /// the order of the model, before the update, and all are updated alike.
   std::string tied_to;
   bool weight_decay = true;
   /// Work on the device where the memory lies; null for memory of the host. The rank sets it after
@@ -48,12 +49,16 @@ struct StagePlan {
   ShapeList outputs;                ///< largest shapes of what forward returns; empty at the last stage
   std::size_t activation_slot = 0;  ///< kept from F to I for one micro-batch, received input not counted
   std::size_t weight_slot = 0;      ///< kept from I to W for one micro-batch
-  std::size_t workspace = 0;        ///< scratch of one op, shared by all ops of a rank
+  std::size_t workspace = 0;        ///< scratch of one op, shared by all ops of a rank (but see ops_beside)
   std::size_t state = 0;            ///< parameters, gradients, packed weights: taken once by Stage::allocate;
                                     ///< the sum of aligned() over its takes, each begins on a border
   bool splits_backward = true;      ///< false: I and W cannot be run apart; orders that need it are refused
   bool keeps_input_until_weight =
       false;  ///< the received input is read by W as well (else it is given back after I)
+  /// How many ops of this stage may wait for completions of their own at once while the rank runs other ops;
+  /// each has a workspace of its own, and its slots and message buffers from its start (a border to another
+  /// rank has two to send from, Mailbox::send_buffers). 0: an op that waits keeps its rank waiting.
+  std::uint32_t ops_beside = 0;
 };
 
 /// What a stage is given for each op: which micro-batch, and the memory that belongs to it.
@@ -72,6 +77,7 @@ class MicrobatchContext {
   const TensorList* inputs = nullptr;   ///< first stage: this micro-batch's data
   const TensorList* targets = nullptr;  ///< last stage: this micro-batch's targets
   double* loss = nullptr;               ///< last stage: where forward leaves the loss, on the host; 0 before
+  std::uint32_t threads = 1;            ///< compute threads that the op may use, the rank's own among them
   Queue* queue = nullptr;  ///< the rank's work on its device, where slots, workspace and tensors lie
   /// A stage's own words on the host, from F to W: sizes, for example. 0 before the first F.
   std::array<std::uint32_t, 4> note{};
@@ -86,6 +92,13 @@ class MicrobatchContext {
                   " twice");
     return Tensor(std::move(outputs_[i]), dtype, shape);
   }
+  /// A new completion, for an op that waits for something of its own: `co_await` it inside a Task of the op.
+  /// The slots stay the op's meanwhile, the workspace too; other ops of the rank run only where
+  /// StagePlan::ops_beside says so. Throws Error outside a pipeline.
+  [[nodiscard]] Completion completion() const {
+    if (loop_ == nullptr) throw Error("only the ops of a pipeline have completions");
+    return Completion(*loop_);
+  }
   /// Progresses transfers; long ops call it at least every 200 us. Never resumes a coroutine.
   void poll() const {
     if (poll_) poll_(poll_owner_);
@@ -98,6 +111,7 @@ class MicrobatchContext {
   std::vector<Buffer> outputs_;  // blocks reserved by the actor for the op
   void (*poll_)(void*) = nullptr;
   void* poll_owner_ = nullptr;
+  EventLoop* loop_ = nullptr;
 };
 
 /// What an op returns: tensors for the next (or, from a backward, the previous) stage, in the order of the
@@ -110,7 +124,9 @@ struct StageOutput {
   TensorList tensors;
 };
 
-/// One consecutive part of a model. All calls come from its rank's thread, one at a time.
+/// One consecutive part of a model. All calls come from its rank's thread, one at a time; while an op waits
+/// for a completion of its own, others of the stage may begin where StagePlan::ops_beside allows it, but
+/// never a second W (or B).
 ///
 /// F and I touch no state that outlives them but the micro-batch's slots; W (and B's second half) adds into
 /// the gradients, and is called in micro-batch order. Forward leaves what the backward needs in

@@ -2,6 +2,7 @@
 // The actor of one rank: asks its policy which awaited message to work on next, and does so.
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "weft/actors/batch_source.h"
@@ -46,7 +47,8 @@ class StageActor {
   /// `stages`: this rank's, ascending, allocated. `arena`, on the queue's device, has the slots and workspace
   /// of plan.memory(rank) free.
   StageActor(std::uint32_t rank, const PipelinePlan& plan, std::span<const std::unique_ptr<Stage>> stages,
-             std::unique_ptr<Policy> policy, Mailbox& mailbox, RankState& view, Arena& arena, Queue& queue);
+             std::unique_ptr<Policy> policy, Mailbox& mailbox, RankState& view, Arena& arena, Queue& queue,
+             std::uint32_t threads);
 
   /// Runs every op of this rank in one step. Throws what a stage throws, NonFiniteError for a loss that is
   /// not finite, ScheduleError for a policy that names an op whose inputs are not there or exceeds the slots.
@@ -66,6 +68,23 @@ class StageActor {
   }
 
  private:
+  struct LocalStage;
+  // An op under way. Its coroutines tell it when they wait for something of the stage's own.
+  struct Run final : OpWatch {
+    enum class State : std::uint8_t { none, working, waiting };
+    Run(StageActor& its_actor, std::span<std::byte> its_workspace) noexcept
+        : actor(its_actor), workspace(its_workspace) {}
+    void waits() noexcept override { actor.pause(*this); }
+    void goes_on() noexcept override { actor.resume(*this); }
+    StageActor& actor;
+    std::span<std::byte> workspace;
+    State state = State::none;
+    Decision decision = Decision::wait();
+    Nanoseconds start = 0;
+    Nanoseconds idle_since = 0;  // when the rank had nothing to do before, or `start`
+    Task<void> task;
+  };
+
   struct LocalStage {
     Stage* stage = nullptr;
     const StagePlan* plan = nullptr;
@@ -77,20 +96,33 @@ class StageActor {
     std::vector<Buffer> weight;
     std::uint32_t next_forward = 0;  // lowest micro-batch not issued, brought up to date by describe_wait
     std::uint32_t next_backward = 0;
+    std::uint32_t in_flight = 0;  // pairs
+    std::uint32_t most_in_flight = 0;
+    std::vector<std::unique_ptr<Run>> runs;  // one, or as many as may wait beside others
   };
 
   void begin_step(std::uint64_t step, Phase phase, BatchSource& data);
-  [[nodiscard]] bool finished() const noexcept { return ops_left_ == 0; }
+  [[nodiscard]] bool finished() const noexcept { return pairs_left_ == 0; }
   Task<void> issue(Decision decision);
+  void check(const Decision& decision);
+  [[nodiscard]] bool waits_for_own_stage(const LocalStage& local, const Op& op) const noexcept;
+  Run& begin(LocalStage& local, const Decision& decision);
+  [[nodiscard]] static bool holds_up(const LocalStage& local, const Run& run) noexcept;
+  Task<void> perform(Run& run);
+  void finish(Run& run);
+  void pause(Run& run) noexcept;
+  void resume(Run& run) noexcept;
   Task<void> forward(LocalStage& local, std::uint32_t microbatch);
   Task<void> backward_input(LocalStage& local, std::uint32_t microbatch);
   Task<void> backward_weight(LocalStage& local, std::uint32_t microbatch);
   void hold(std::uint64_t bytes) noexcept;
   void trace(TraceKind kind, const Op& op, Nanoseconds start, Nanoseconds end);
+  [[nodiscard]] std::string first_not_finite(const MicrobatchContext& context) const;
   void check_loss(const MicrobatchContext& context) const;
   void check_gradients(const LocalStage& local, const MicrobatchContext& context,
                        const TensorList& gradients) const;
   void describe_wait() noexcept;
+  void tell_own_wait(const Run& run) noexcept;
   LocalStage& local(std::uint16_t stage) noexcept;
 
   std::uint32_t rank_;
@@ -100,13 +132,14 @@ class StageActor {
   RankState& view_;
   const Schedule& schedule_;
   std::vector<LocalStage> stages_;
-  std::span<std::byte> workspace_;
   BatchSource* data_ = nullptr;
   StepRecord record_;
   std::uint64_t step_ = 0;
-  std::uint32_t ops_left_ = 0;  // in pairs of (stage, micro-batch) not yet through
+  std::uint32_t pairs_left_ = 0;  // of (stage, micro-batch), not yet through
   std::uint64_t ops_done_ = 0;
   std::uint64_t held_bytes_ = 0;
+  std::uint32_t working_ = 0;  // ops under way that do not wait
+  Nanoseconds working_since_ = 0;
   Nanoseconds idle_since_ = 0;
   std::vector<TraceEvent>* events_ = nullptr;
   ActorObserver* observer_ = nullptr;

@@ -18,6 +18,16 @@ namespace weft {
 template <class T>
 class Task;
 
+/// Hears when the coroutines of one op wait for something of the stage's own, and when they go on.
+class OpWatch {
+ public:
+  virtual void waits() noexcept = 0;
+  virtual void goes_on() noexcept = 0;
+
+ protected:
+  ~OpWatch() = default;
+};
+
 namespace detail {
 
 /// Frames come from per-thread free lists, so that the steady state allocates nothing.
@@ -43,6 +53,7 @@ class PromiseBase {
 
   std::coroutine_handle<> continuation_;
   ReadyQueue* queue_ = nullptr;
+  OpWatch* watch_ = nullptr;  // of the op that this is a part of
   std::exception_ptr error_;
 };
 
@@ -99,13 +110,15 @@ class [[nodiscard]] Task {
   void await_suspend(std::coroutine_handle<Promise> caller) noexcept {
     handle_.promise().continuation_ = caller;
     handle_.promise().queue_ = caller.promise().queue_;
+    handle_.promise().watch_ = caller.promise().watch_;
     handle_.promise().queue_->push(handle_);
   }
   T await_resume() { return handle_.promise().take(); }
 
   /// For the event loop: starts a task that nobody awaits.
-  void start(ReadyQueue& queue) {
+  void start(ReadyQueue& queue, OpWatch* watch = nullptr) {
     handle_.promise().queue_ = &queue;
+    handle_.promise().watch_ = watch;
     queue.push(handle_);
   }
   [[nodiscard]] bool done() const noexcept { return handle_.done(); }

@@ -51,8 +51,10 @@ class Policy {
   virtual ~Policy() = default;
   /// A new step begins; nothing of it has arrived or run yet as far as the policy is concerned.
   virtual void begin_step(std::uint64_t step, Phase phase) = 0;
-  /// The next op, whose inputs must be ready, or a wait. A fused pair is returned one half after the other.
-  /// Depends on `view` and the policy's own history only, so that the simulator can drive the same object.
+  /// The next op, or a wait. An op that breaks a rule (RankView::broken_rule: its inputs are not there, it
+  /// was issued before, no slot is free, it is no F in an evaluation, ...) ends the run with ScheduleError. A
+  /// fused pair is returned one half after the other. Depends on `view` and the policy's own history only, so
+  /// that the simulator can drive the same object.
   virtual Decision choose(const RankView& view) = 0;
 };
 

@@ -33,7 +33,22 @@ std::uint8_t RankView::completed_bits(OpKind kind) noexcept {
   return 0;
 }
 
+const char* RankView::broken_rule(const Op& op) const noexcept {
+  if (!owns(op)) return "it is no op of this rank";
+  if (phase_ == Phase::evaluate && op.kind != OpKind::forward) return "an evaluation runs F alone";
+  const std::uint8_t state = state_[index(op.stage, op.microbatch)];
+  // A held W counts as issued until it runs.
+  const std::uint8_t repeats = op.kind == OpKind::backward_weight ? weight_completed
+                               : op.kind == OpKind::forward       ? forward_issued
+                                                                  : input_issued;
+  if ((state & repeats) != 0) return "it has been issued before";
+  if (!inputs_ready(op)) return "its inputs are not there";
+  if (op.kind == OpKind::forward && free_slots() == 0) return "all slots of the rank are taken";
+  return nullptr;
+}
+
 bool RankView::inputs_ready(const Op& op) const noexcept {
+  if (!owns(op)) return false;
   const std::uint8_t state = state_[index(op.stage, op.microbatch)];
   switch (op.kind) {
     case OpKind::forward:
@@ -49,17 +64,20 @@ bool RankView::inputs_ready(const Op& op) const noexcept {
 }
 
 bool RankView::issued(const Op& op) const noexcept {
+  if (!owns(op)) return false;
   const std::uint8_t bits = issued_bits(op.kind);
   return (state_[index(op.stage, op.microbatch)] & bits) == bits;
 }
 
 bool RankView::completed(const Op& op) const noexcept {
+  if (!owns(op)) return false;
   const std::uint8_t bits = completed_bits(op.kind);
   return (state_[index(op.stage, op.microbatch)] & bits) == bits;
 }
 
 std::uint32_t RankView::next_weight(std::uint16_t stage) const noexcept {
-  return next_weight_[position(stage)];
+  const std::uint16_t at = position(stage);
+  return at == not_here ? 0 : next_weight_[at];
 }
 
 RankState::RankState(std::uint32_t rank, std::uint32_t stage_count, std::vector<std::uint16_t> stages,
@@ -69,7 +87,7 @@ RankState::RankState(std::uint32_t rank, std::uint32_t stage_count, std::vector<
   stage_count_ = stage_count;
   slots_ = slots;
   stages_ = std::move(stages);
-  local_.assign(stages_.back() - stages_.front() + 1u, 0);
+  local_.assign(stages_.back() - stages_.front() + 1u, not_here);
   for (std::size_t i = 0; i < stages_.size(); ++i)
     local_[static_cast<std::size_t>(stages_[i] - stages_.front())] = static_cast<std::uint16_t>(i);
   state_.assign(stages_.size() * microbatches, 0);

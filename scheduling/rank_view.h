@@ -23,6 +23,13 @@ class RankView {
   [[nodiscard]] Phase phase() const noexcept { return phase_; }
   [[nodiscard]] Nanoseconds now() const noexcept { return now_; }
 
+  /// True for an op of one of the rank's stages on one of the step's micro-batches. Any other op is never
+  /// ready, issued or completed.
+  [[nodiscard]] bool owns(const Op& op) const noexcept {
+    return op.microbatch < microbatches_ && position(op.stage) < stages_.size();
+  }
+  /// The rule that `op` would break if it were issued now, a sentence for messages; null when it breaks none.
+  [[nodiscard]] const char* broken_rule(const Op& op) const noexcept;
   /// True when everything `op` needs is there: for F the activation (always, at stage 0); for I and B the
   /// output gradient (at the last stage: its own F completed) and the op's F completed; for W its I
   /// completed.
@@ -36,7 +43,7 @@ class RankView {
   [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
   [[nodiscard]] std::uint32_t free_slots() const noexcept { return slots_ - in_flight_; }
   /// The micro-batch whose W is next in turn at `stage` (all below are done): weight gradients are added in
-  /// order.
+  /// order. 0 for a stage of another rank.
   [[nodiscard]] std::uint32_t next_weight(std::uint16_t stage) const noexcept;
 
  protected:
@@ -51,8 +58,11 @@ class RankView {
     weight_issued = 64,
     weight_completed = 128,
   };
+  static constexpr std::uint16_t not_here = 0xffff;
+  // Among the rank's stages; not_here for a stage of another rank.
   [[nodiscard]] std::uint16_t position(std::uint16_t stage) const noexcept {
-    return stages_.size() == 1 ? std::uint16_t{0} : local_[static_cast<std::size_t>(stage - stages_.front())];
+    const auto offset = static_cast<std::size_t>(stage) - stages_.front();  // wraps below the first
+    return offset < local_.size() ? local_[offset] : not_here;
   }
   [[nodiscard]] std::size_t index(std::uint16_t stage, std::uint32_t microbatch) const noexcept {
     return static_cast<std::size_t>(position(stage)) * microbatches_ + microbatch;

@@ -28,6 +28,11 @@ bool WeightTurns::is_held(const Op& op) const noexcept {
   return has_weight && is_held_[position(op.stage) * microbatches_ + op.microbatch];
 }
 
+bool WeightTurns::is_past(const Op& op) const noexcept {
+  const bool has_weight = op.kind == OpKind::backward || op.kind == OpKind::backward_weight;
+  return has_weight && op.microbatch < turns_[position(op.stage)].next;
+}
+
 std::optional<Op> WeightTurns::admit(const Op& wished) noexcept {
   inside_pair_ = wished.fused_with_next;
   if (wished.kind != OpKind::backward && wished.kind != OpKind::backward_weight) return wished;

@@ -29,6 +29,8 @@ class WeightTurns {
 
   /// True for a B or W whose W is held at present.
   [[nodiscard]] bool is_held(const Op& op) const noexcept;
+  /// True for a B or W whose W has had its turn.
+  [[nodiscard]] bool is_past(const Op& op) const noexcept;
 
  private:
   struct Turn {

@@ -111,7 +111,7 @@ Schedule generate_schedule(const ScheduleRequest& request) {
 
 // A dynamic schedule has no peaks of its own: it is given slots. By default one per rank of the pipeline and
 // stage, as much as ZB-H1 needs: fewer leave ranks idle even when nothing is late.
-void give_slots(Schedule& schedule, const ScheduleRequest& request) {
+void give_windows(Schedule& schedule, const ScheduleRequest& request) {
   schedule.splits_backward = request.stages_split_backward;
   for (const auto& stages : schedule.stages_of) {
     const auto chunks = static_cast<std::uint32_t>(stages.size());
@@ -133,7 +133,7 @@ void give_slots(Schedule& schedule, const ScheduleRequest& request) {
 Schedule make_schedule(const ScheduleRequest& request) {
   Schedule schedule = is_file(request.schedule) ? read_schedule(request) : generate_schedule(request);
   if (request.max_in_flight != 0) check_slots(schedule, request.max_in_flight);
-  if (schedule.dynamic) give_slots(schedule, request);
+  if (schedule.dynamic) give_windows(schedule, request);
   if (schedule.splits_backward && !request.stages_split_backward)
     throw ScheduleError(
         fmt::format("{} runs I and W apart, which these stages cannot; allowed: afab, 1f1b, interleaved_1f1b",
@@ -151,6 +151,20 @@ void count_slots(Schedule& schedule) {
     schedule.splits_backward = schedule.splits_backward ||
                                std::any_of(executed.begin(), executed.end(),
                                            [](const Op& op) { return op.kind == OpKind::backward_input; });
+  }
+}
+
+void give_slots(Schedule& schedule, std::uint32_t pairs) {
+  for (std::size_t rank = 0; rank < schedule.stages_of.size(); ++rank) {
+    const auto& stages = schedule.stages_of[rank];
+    if (pairs < stages.size())
+      throw ScheduleError(fmt::format("rank {} has {} stages and {} slots; at least one each is needed", rank,
+                                      stages.size(), pairs));
+    const std::uint64_t most = std::uint64_t{stages.size()} * schedule.microbatches;
+    RankPeaks& peaks = schedule.peaks[rank];
+    peaks.in_flight = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, pairs));
+    for (StagePeaks& stage : peaks.stages)
+      stage.in_flight = stage.activation_slots = stage.weight_slots = std::min(schedule.microbatches, pairs);
   }
 }
 

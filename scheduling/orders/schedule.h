@@ -70,6 +70,11 @@ struct Schedule {
 /// Fills in peaks and splits_backward of a schedule that has everything else.
 void count_slots(Schedule& schedule);
 
+/// Gives every rank `pairs` slots, for a policy that does not follow the order: any of its stages may hold
+/// them, in any state from F to W. The peaks are these slots then. Throws ScheduleError when a rank has more
+/// stages than slots.
+void give_slots(Schedule& schedule, std::uint32_t pairs);
+
 /// The policy of one rank of `schedule`, which outlives it: the same object for the runtime and the
 /// simulator. It keeps W in turn.
 [[nodiscard]] std::unique_ptr<Policy> make_policy(const Schedule& schedule, std::uint32_t rank);

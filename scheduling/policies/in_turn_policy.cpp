@@ -39,16 +39,17 @@ Decision InTurnPolicy::choose(const RankView& view) {
     const Decision decision = inner_->choose(view);
     if (decision.op() == nullptr) return decision;
     const Op wished = *decision.op();
-    if (wished.microbatch >= microbatches_ ||
-        std::find(stages_.begin(), stages_.end(), wished.stage) == stages_.end())
-      throw ScheduleError(fmt::format("rank {}: the policy names {}, which is no op of this rank",
-                                      view.rank(), to_string(wished)));
-    if (turns_.is_held(wished))
+    if (view.owns(wished) && turns_.is_held(wished))
       throw ScheduleError(
           fmt::format("rank {}: the policy named {} again while that is held until {}W{} has run; it must "
                       "remember what it "
                       "named, or name W in turn (RankView::next_weight)",
                       view.rank(), to_string(wished), wished.stage, view.next_weight(wished.stage)));
+    const char* rule = view.broken_rule(wished);
+    if (rule == nullptr && turns_.is_past(wished)) rule = "it has been issued before";
+    if (rule != nullptr)
+      throw ScheduleError(
+          fmt::format("rank {}: the policy names {}: {}", view.rank(), to_string(wished), rule));
     const std::optional<Op> admitted = turns_.admit(wished);
     if (admitted == wished) return decision;
     held_since(wished) = view.now();

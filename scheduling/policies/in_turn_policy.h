@@ -18,8 +18,8 @@ class InTurnPolicy final : public Policy {
   InTurnPolicy(std::unique_ptr<Policy> inner, std::vector<std::uint16_t> stages, std::uint32_t microbatches);
 
   void begin_step(std::uint64_t step, Phase phase) override;
-  /// Throws ScheduleError when the inner policy names an op that is not this rank's, or a W again that is
-  /// held already.
+  /// Throws ScheduleError, naming rank, op and rule, when the inner policy names an op that may not be issued
+  /// now, or a W again that is held already.
   Decision choose(const RankView& view) override;
 
  private:

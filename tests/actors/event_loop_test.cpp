@@ -76,7 +76,57 @@ TEST(EventLoop, AFailureThatIsToldBetweenTurnsIsThrownByTheNext) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "first");
   }
-  EXPECT_FALSE(loop.turn());
+  EXPECT_THROW(loop.turn(), Error) << "it is dead";
+}
+
+struct Forever {
+  explicit Forever(EventLoop& event_loop) noexcept : loop(event_loop) {}
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> waiting) noexcept { loop.wait(waiting, INT64_MAX); }
+  void await_resume() const noexcept {}
+  EventLoop& loop;
+};
+
+Task<int> wait(EventLoop& loop, int* resumed) {
+  co_await Forever(loop);
+  co_return ++*resumed;
+}
+
+Task<int> seven() { co_return 7; }
+
+std::string problem_of(EventLoop& loop) {
+  try {
+    loop.run(seven());
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(EventLoop, ThatWasInterruptedNeverResumesWhatIsGone) {
+  BrokenTransport transport;
+  EventLoop loop(transport, 0);
+  EXPECT_EQ(problem_of(loop), "");
+  loop.on_interrupt([] { throw PeerFailure(1, "rank 1 is gone"); });
+  loop.interrupt();
+  int resumed = 0;
+  EXPECT_THROW(loop.run(wait(loop, &resumed)), PeerFailure);
+  loop.wake();
+  EXPECT_EQ(problem_of(loop), "this rank has failed before: rank 1 is gone");
+  EXPECT_THROW(loop.turn(), Error);
+  EXPECT_EQ(resumed, 0);
+}
+
+Task<int> failing() {
+  throw Error("the first cause");
+  co_return 0;
+}
+
+TEST(EventLoop, TellsTheFirstCauseForEver) {
+  BrokenTransport transport;
+  EventLoop loop(transport, 0);
+  EXPECT_THROW(loop.run(failing()), Error);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(problem_of(loop), "this rank has failed before: the first cause");
 }
 
 }  // namespace

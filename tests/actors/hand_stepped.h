@@ -20,11 +20,14 @@ class HandStepped {
   HandStepped(
       PipelinePlan pipeline_plan, ToyOptions toy, std::vector<Transport*> transports,
       std::function<bool()> advance = [] { return false; }, RankOptions options = {})
+      : HandStepped(toy_stages(toy), std::move(pipeline_plan), std::move(transports), std::move(advance),
+                    std::move(options)) {}
+  HandStepped(const StageFactory& stages, PipelinePlan pipeline_plan, std::vector<Transport*> transports,
+              std::function<bool()> advance, RankOptions options = {})
       : plan_(std::move(pipeline_plan)), advance_(std::move(advance)) {
     waits_.resize(plan_.schedule.ranks);
     for (std::uint32_t r = 0; r < plan_.schedule.ranks; ++r) {
-      ranks_.push_back(
-          std::make_unique<Rank>(r, plan_, toy_stages(toy), toy_optimizer(), *transports[r], options));
+      ranks_.push_back(std::make_unique<Rank>(r, plan_, stages, toy_optimizer(), *transports[r], options));
       ranks_.back()->actor().observe(&waits_[r]);
     }
   }
@@ -93,14 +96,18 @@ class HandStepped {
   std::vector<Task<void>> tasks_;
 };
 
-inline PipelinePlan toy_plan(const std::string& schedule, std::uint32_t ranks, std::uint32_t microbatches,
-                             ToyOptions toy = {}, std::uint32_t chunks = 0) {
+inline PipelinePlan plan_of(const StageFactory& stages, const std::string& schedule, std::uint32_t ranks,
+                            std::uint32_t microbatches, std::uint32_t chunks = 0) {
   ScheduleRequest request;
   request.schedule = schedule;
   request.ranks = ranks;
   request.chunks = chunks;
   request.microbatches = microbatches;
-  return plan_pipeline(make_schedule(request), toy_stages(toy), toy_optimizer());
+  return plan_pipeline(make_schedule(request), stages, toy_optimizer());
+}
+inline PipelinePlan toy_plan(const std::string& schedule, std::uint32_t ranks, std::uint32_t microbatches,
+                             ToyOptions toy = {}, std::uint32_t chunks = 0) {
+  return plan_of(toy_stages(toy), schedule, ranks, microbatches, chunks);
 }
 
 }  // namespace weft::toy

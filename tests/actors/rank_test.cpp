@@ -167,6 +167,22 @@ TEST(Rank, AnyNumberOfWeightsMayBeTied) {
   for (std::size_t i = 0; i < 300u * 4; ++i) ASSERT_EQ(result.weights[i], result.weights[300u * 4 + i]) << i;
 }
 
+TEST(Rank, AnyNumberOfUsesOfAWeightStayEqualAndGiveTheSameBits) {
+  ToyOptions toy;
+  toy.tied = toy.tied_twice = true;
+  const Result expected = run("afab", 1, 1, 4, toy);
+  for (const std::uint32_t ranks : {2u, 3u}) EXPECT_EQ(run("1f1b", ranks, 1, 4, toy), expected) << ranks;
+  EXPECT_EQ(run("interleaved_1f1b", 2, 2, 4, toy), expected);
+  const std::size_t layer = std::size_t{toy.width} * toy.width;
+  const auto use = [&](std::size_t l) {
+    return std::vector<float>(expected.weights.begin() + static_cast<std::ptrdiff_t>(l * layer),
+                              expected.weights.begin() + static_cast<std::ptrdiff_t>((l + 1) * layer));
+  };
+  EXPECT_EQ(use(4), use(0));
+  EXPECT_EQ(use(7), use(0));
+  EXPECT_NE(expected, run("afab", 1, 1, 4, {.tied = true})) << "the third use counts";
+}
+
 TEST(Rank, PeaksAreThePlannedOnesWhateverTheNumberOfMicrobatches) {
   for (const std::uint32_t m : {1u, 2u, 4u, 8u, 16u})
     for (const std::string schedule : {"afab", "1f1b"}) {
@@ -304,9 +320,28 @@ TEST(Rank, APolicyThatNamesAnOpThatThereIsNotIsRefused) {
       pipeline.train(1, batch);
       FAIL() << "nothing was thrown";
     } catch (const ScheduleError& e) {
-      EXPECT_NE(std::string(e.what()).find("which is no op of this rank"), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find("it is no op of this rank"), std::string::npos) << e.what();
     }
   }
+}
+
+TEST(Rank, ThatFailedIsDeadAndSaysWhy) {
+  ToyOptions toy;
+  toy.poison_at = 1;
+  auto transports = make_inproc_transports(2);
+  HandStepped pipeline(toy::toy_plan("1f1b", 2, 4, toy), toy, pointers(transports));
+  ToyBatch batch(1, 4, toy);
+  EXPECT_THROW(pipeline.train(1, batch), NonFiniteError);
+  for (int again = 0; again < 2; ++again) try {
+      pipeline.rank(1).train(2, batch);
+      FAIL() << "trained on";
+    } catch (const Error& e) {
+      EXPECT_STREQ(e.what(),
+                   "this rank has failed before: step 1, micro-batch 1: the loss is NaN; first tensor that "
+                   "is not finite: the loss itself");
+    }
+  EXPECT_THROW(pipeline.rank(1).evaluate(1, batch), Error);
+  EXPECT_THROW(pipeline.rank(1).gather_text(""), Error);
 }
 
 // What the launcher's report of a standstill is made of: a rank that has done its ops waits as well.

@@ -20,6 +20,7 @@ struct ToyOptions {
   std::uint32_t rows = 4;     ///< most rows of a micro-batch
   bool extra_tensor = false;  ///< a second, constant int32 tensor crosses every border
   std::uint32_t tied = 0;     ///< so many of the last layers use the weights of the first ones again
+  bool tied_twice = false;    ///< and the layer in the middle uses the first one's too
   bool splits_backward = true;
   bool scatters_gradients = false;  ///< values lie between the gradients
   float poison_at = -1;             ///< the last stage's loss is NaN in this micro-batch
@@ -38,6 +39,7 @@ class ToyStage final : public Stage {
       weight.name = "layer" + std::to_string(l) + ".weight";
       weight.shape = Shape{options.width, options.width};
       if (l >= untied()) weight.tied_to = "layer" + std::to_string(l - untied()) + ".weight";
+      if (options.tied_twice && l == options.layers / 2) weight.tied_to = "layer0.weight";
       parameters_.push_back(weight);
     }
   }
