@@ -2,14 +2,20 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include "weft/actors/rank_process.h"
 #include "weft/actors/rank_threads.h"
+#include "weft/base/byte_order.h"
 #include "weft/base/cores.h"
 #include "weft/base/error.h"
+#include "weft/tensor/host_values.h"
 
 namespace weft {
 namespace {
@@ -26,7 +32,7 @@ class GivenBatch final : public BatchSource {
   std::span<const TensorList> targets_;
 };
 
-PipelinePlan make_plan(const PipelineConfig& config) {
+void check(const PipelineConfig& config, const std::optional<RankEnvironment>& launched) {
   if (!config.stages)
     throw ConfigError("PipelineConfig::stages is empty; allowed: a function that makes a stage");
   if (!config.optimizer)
@@ -34,27 +40,104 @@ PipelinePlan make_plan(const PipelineConfig& config) {
   if (config.clip_gradient && !(*config.clip_gradient > 0 && std::isfinite(*config.clip_gradient)))
     throw ConfigError(
         fmt::format("PipelineConfig::clip_gradient is {}; allowed: above 0, or none", *config.clip_gradient));
+  if (config.transport != "auto" && config.transport != "ucx" && config.transport != "inproc")
+    throw ConfigError(
+        fmt::format("PipelineConfig::transport is {}; allowed: auto, ucx, inproc", config.transport));
+  if (config.transport == "ucx" && !launched)
+    throw ConfigError(
+        fmt::format("PipelineConfig::transport is ucx, but no launcher has started this process; allowed: "
+                    "weft launch -n {} -- PROGRAM, or inproc",
+                    config.ranks));
+  if (config.transport == "inproc" && launched && launched->world_size > 1)
+    throw ConfigError(fmt::format(
+        "PipelineConfig::transport is inproc, but this is one of {} processes; allowed: auto, ucx",
+        launched->world_size));
+}
+
+PipelinePlan make_plan(const PipelineConfig& config) {
   ScheduleRequest request;
   request.schedule = config.schedule;
   request.ranks = config.ranks;
   request.chunks = config.chunks;
   request.microbatches = config.microbatches;
-  request.max_in_flight = config.max_in_flight;
-  return plan_pipeline(make_schedule(request), config.stages, config.optimizer);
+  if (!config.policy) request.max_in_flight = config.max_in_flight;
+  Schedule schedule = make_schedule(request);
+  if (config.policy && config.max_in_flight > 0) give_slots(schedule, config.max_in_flight);
+  PipelinePlan plan = plan_pipeline(std::move(schedule), config.stages, config.optimizer);
+  if (config.policy) plan.follows_order = false;
+  return plan;
 }
 
 /// What all processes must agree on.
-std::string describe(const Schedule& schedule) {
-  return fmt::format("{}, {} ranks, {} stages, {} micro-batches", schedule.name, schedule.ranks,
-                     schedule.stage_count, schedule.microbatches);
+std::string describe(const PipelinePlan& plan) {
+  const Schedule& schedule = plan.schedule;
+  std::string slots;
+  for (const RankPeaks& peaks : schedule.peaks) slots += fmt::format(" {}", peaks.in_flight);
+  return fmt::format("{}, {} ranks, {} stages, {} micro-batches, slots{}", schedule.name, schedule.ranks,
+                     schedule.stage_count, schedule.microbatches, slots);
 }
 
-RankOptions make_options(const PipelineConfig& config) {
+RankOptions make_options(const PipelineConfig& config, std::uint32_t ranks_of_host) {
   RankOptions options;
   options.clip_gradient = config.clip_gradient;
   options.policy = config.policy;
+  options.threads = config.threads != 0 ? config.threads : std::max(1u, usable_cores() / ranks_of_host);
   return options;
 }
+
+template <class T>
+void append(std::string& text, T value) {
+  std::byte bytes[sizeof(T)];
+  store_le(bytes, value);
+  text.append(reinterpret_cast<const char*>(bytes), sizeof(T));
+}
+
+// A rank's own parameters as text, and back; both ends are of the same build. On the rank's thread.
+std::string to_text(Rank& rank) {
+  std::string text;
+  for (const Parameter* parameter : rank.parameters()) {
+    if (!parameter->tied_to.empty()) continue;
+    append(text, static_cast<std::uint64_t>(parameter->name.size()));
+    text += parameter->name;
+    append(text, static_cast<std::uint8_t>(parameter->dtype));
+    append(text, static_cast<std::uint8_t>(parameter->shape.rank()));
+    for (const std::uint32_t dim : parameter->shape.dims()) append(text, dim);
+    const HostValues values = HostValues::read(parameter->queue, parameter->value_bytes());
+    text.append(reinterpret_cast<const char*>(values.bytes().data()), values.bytes().size());
+  }
+  return text;
+}
+
+class ParameterReader {
+ public:
+  explicit ParameterReader(const std::string& text) noexcept : text_(text) {}
+  [[nodiscard]] bool at_end() const noexcept { return at_ == text_.size(); }
+  GatheredParameter next() {
+    GatheredParameter parameter;
+    parameter.name = take(number<std::uint64_t>());
+    parameter.dtype = static_cast<DType>(number<std::uint8_t>());
+    std::vector<std::uint32_t> dims(number<std::uint8_t>());
+    for (std::uint32_t& dim : dims) dim = number<std::uint32_t>();
+    parameter.shape = Shape(dims);
+    const std::string values = take(parameter.shape.elements() * dtype_size(parameter.dtype));
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    parameter.bytes.assign(bytes, bytes + values.size());
+    return parameter;
+  }
+
+ private:
+  template <class T>
+  T number() {
+    return load_le<T>(reinterpret_cast<const std::byte*>(take(sizeof(T)).data()));
+  }
+  std::string take(std::uint64_t bytes) {
+    if (bytes > text_.size() - at_) throw TransportError("a rank's parameters are cut short");
+    at_ += bytes;
+    return text_.substr(at_ - bytes, bytes);
+  }
+  const std::string& text_;
+  std::size_t at_ = 0;
+};
 
 }  // namespace
 
@@ -62,33 +145,66 @@ class Pipeline::Backend {
  public:
   explicit Backend(PipelineConfig given) : config(std::move(given)), plan(make_plan(config)) {}
   virtual ~Backend() = default;
-  virtual StepReport step(GivenBatch batch) = 0;
-  virtual double evaluate(GivenBatch batch) = 0;
+
+  /// Does `work` for every rank of this process, on its thread, all at once; the first exception ends them
+  /// all, and the pipeline with them.
+  void run(const std::function<void(Rank&)>& work) {
+    if (!cause_.empty()) throw Error("this pipeline has failed before: " + cause_);
+    try {
+      for_each_rank(work);
+    } catch (const std::exception& e) {
+      cause_ = e.what();
+      throw;
+    } catch (...) {
+      cause_ = "an unknown exception";
+      throw;
+    }
+  }
+  /// The ranks of this process, ascending.
+  virtual std::vector<Rank*> ranks() = 0;
+  /// The place of a rank among them.
+  [[nodiscard]] std::size_t place(const Rank& rank) {
+    const auto all = ranks();
+    return static_cast<std::size_t>(std::find(all.begin(), all.end(), &rank) - all.begin());
+  }
   [[nodiscard]] virtual std::uint32_t rank() const noexcept = 0;
   [[nodiscard]] virtual bool has_last_stage() const noexcept = 0;
-  virtual std::vector<Parameter*> parameters() = 0;
+  /// Between processes; run() on every rank.
+  virtual std::vector<std::string> gather(const std::string& mine) = 0;
+  virtual std::string broadcast(const std::string& text) = 0;
 
   PipelineConfig config;
   PipelinePlan plan;
   std::uint64_t steps = 0;
   std::uint64_t passes = 0;
+  std::vector<std::vector<TraceEvent>> events;  // [rank of this process]
+
+ private:
+  virtual void for_each_rank(const std::function<void(Rank&)>& work) = 0;
+  std::string cause_;  // of the failure; empty while all is well
 };
 
 // One rank: this process.
 class Pipeline::ProcessBackend final : public Backend {
  public:
   ProcessBackend(PipelineConfig given, const RankEnvironment& environment)
-      : Backend(std::move(given)), process_(environment, {{"pipeline", describe(plan.schedule)}}) {
-    if (environment.world_size != plan.schedule.ranks)
-      throw ConfigError(
-          fmt::format("this pipeline has {} ranks, it was launched with {}; allowed: weft launch -n {}",
-                      plan.schedule.ranks, environment.world_size, plan.schedule.ranks));
-    RankOptions options = make_options(config);
-    options.spin = process_.spin();
-    rank_ = std::make_unique<Rank>(process_.rank(), plan, config.stages, config.optimizer,
-                                   process_.transport(), std::move(options));
+      : Backend(std::move(given)), process_(environment, {{"pipeline", describe(plan)}}) {
+    try {
+      if (environment.world_size != plan.schedule.ranks)
+        throw ConfigError(
+            fmt::format("this pipeline has {} ranks, it was launched with {}; allowed: weft launch -n {}",
+                        plan.schedule.ranks, environment.world_size, plan.schedule.ranks));
+      RankOptions options = make_options(config, environment.local_world_size);
+      options.spin = process_.spin();
+      rank_ = std::make_unique<Rank>(process_.rank(), plan, config.stages, config.optimizer,
+                                     process_.transport(), std::move(options));
+    } catch (...) {
+      process_.report_failure(std::current_exception());
+      throw;
+    }
     process_.watch(rank_->loop());
     rank_->actor().observe(&process_);
+    events.resize(1);
   }
   ~ProcessBackend() override {
     try {
@@ -99,27 +215,38 @@ class Pipeline::ProcessBackend final : public Backend {
     process_.unwatch();
   }
 
-  StepReport step(GivenBatch batch) override {
-    return guarded([&] { return StepReport(rank_->train(++steps, batch)); });
-  }
-  double evaluate(GivenBatch batch) override {
-    return guarded([&] { return rank_->evaluate(++passes, batch); });
-  }
+  std::vector<Rank*> ranks() override { return {rank_.get()}; }
   [[nodiscard]] std::uint32_t rank() const noexcept override { return process_.rank(); }
   [[nodiscard]] bool has_last_stage() const noexcept override {
     return plan.schedule.rank_of.back() == process_.rank();
   }
-  std::vector<Parameter*> parameters() override {
-    return {rank_->parameters().begin(), rank_->parameters().end()};
+  std::vector<std::string> gather(const std::string& mine) override {
+    std::vector<std::string> all;
+    run([&](Rank& rank) {
+      constexpr std::size_t piece = 32u << 20;  // of one message
+      std::string most;
+      for (const std::string& size : rank.gather_text(fmt::format("{:020}", mine.size())))
+        most = std::max(most, size);
+      const std::size_t largest = std::stoull(rank.broadcast_text(most));
+      for (std::size_t at = 0; at == 0 || at < largest; at += piece) {
+        const auto parts = rank.gather_text(mine.substr(std::min(at, mine.size()), piece));
+        all.resize(parts.size());
+        for (std::size_t i = 0; i < parts.size(); ++i) all[i] += parts[i];
+      }
+    });
+    return all;
+  }
+  std::string broadcast(const std::string& text) override {
+    std::string told;
+    run([&](Rank& rank) { told = rank.broadcast_text(text); });
+    return told;
   }
 
  private:
-  template <class Function>
-  auto guarded(Function function) -> decltype(function()) {
+  void for_each_rank(const std::function<void(Rank&)>& work) override {
     try {
-      auto result = function();
+      work(*rank_);
       process_.outside();
-      return result;
     } catch (...) {
       failed_ = true;
       process_.report_failure(std::current_exception());
@@ -136,14 +263,17 @@ class Pipeline::ProcessBackend final : public Backend {
 class Pipeline::ThreadBackend final : public Backend {
  public:
   explicit ThreadBackend(PipelineConfig given)
-      : Backend(std::move(given)), ranks_(plan.schedule.ranks), threads_(plan.schedule.ranks) {
+      : Backend(std::move(given)), threads_(plan.schedule.ranks), ranks_(plan.schedule.ranks) {
+    events.resize(ranks_.size());
     runner_ = std::thread([this] {
+      std::exception_ptr error;
       try {
         threads_.run([this](std::uint32_t rank, Transport& transport) { serve(rank, transport); });
       } catch (...) {
-        error_ = std::current_exception();
+        error = std::current_exception();
       }
       const std::scoped_lock lock(mutex_);
+      error_ = error;
       ended_ = true;
       changed_.notify_all();
     });
@@ -157,38 +287,32 @@ class Pipeline::ThreadBackend final : public Backend {
   ~ThreadBackend() override {
     {
       const std::scoped_lock lock(mutex_);
-      call_ = Call::leave;
+      work_ = nullptr;
       ++generation_;
       changed_.notify_all();
     }
     runner_.join();
-    ranks_.clear();
   }
 
-  StepReport step(GivenBatch batch) override {
-    ++steps;
-    perform(Call::train, batch);
-    return ranks_[0]->report();
-  }
-  double evaluate(GivenBatch batch) override {
-    ++passes;
-    perform(Call::evaluate, batch);
-    return loss_;
+  std::vector<Rank*> ranks() override {
+    std::vector<Rank*> all;
+    for (const auto& rank : ranks_) all.push_back(rank.get());
+    return all;
   }
   [[nodiscard]] std::uint32_t rank() const noexcept override { return 0; }
   [[nodiscard]] bool has_last_stage() const noexcept override { return true; }
-  std::vector<Parameter*> parameters() override {
-    std::vector<Parameter*> all;
-    for (const auto& rank : ranks_)
-      all.insert(all.end(), rank->parameters().begin(), rank->parameters().end());
-    return all;
+  std::vector<std::string> gather(const std::string& mine) override {
+    run([](Rank&) {});
+    return {mine};
+  }
+  std::string broadcast(const std::string& text) override {
+    run([](Rank&) {});
+    return text;
   }
 
  private:
-  enum class Call { none, train, evaluate, leave };
-
   void serve(std::uint32_t number, Transport& transport) {
-    RankOptions options = make_options(config);
+    RankOptions options = make_options(config, plan.schedule.ranks);
     if (plan.schedule.ranks > usable_cores()) options.spin = 0;
     ranks_[number] =
         std::make_unique<Rank>(number, plan, config.stages, config.optimizer, transport, std::move(options));
@@ -196,7 +320,7 @@ class Pipeline::ThreadBackend final : public Backend {
     threads_.watch(number, rank.loop());
     std::uint64_t seen = 0;
     for (;;) {
-      Call call;
+      const std::function<void(Rank&)>* work = nullptr;
       {
         std::unique_lock lock(mutex_);
         ++idle_;
@@ -205,24 +329,18 @@ class Pipeline::ThreadBackend final : public Backend {
         changed_.wait(lock, [&] { return generation_ != seen || threads_.failed(); });
         if (generation_ == seen) break;
         seen = generation_;
-        call = call_;
+        work = work_;
       }
-      if (call == Call::leave) break;
-      if (call == Call::train) rank.train(steps, *batch_);
-      if (call == Call::evaluate) {
-        const double loss = rank.evaluate(passes, *batch_);
-        if (number == plan.schedule.rank_of.back()) loss_ = loss;
-      }
+      if (work == nullptr) break;
+      (*work)(rank);
     }
     threads_.unwatch(number);
   }
 
-  void perform(Call call, GivenBatch& batch) {
-    if (error_) throw Error("this pipeline has failed before");
-    batch_ = &batch;
+  void for_each_rank(const std::function<void(Rank&)>& work) override {
     {
       const std::scoped_lock lock(mutex_);
-      call_ = call;
+      work_ = &work;
       idle_ = 0;
       ++generation_;
       changed_.notify_all();
@@ -242,22 +360,22 @@ class Pipeline::ThreadBackend final : public Backend {
     }
   }
 
+  RankThreads threads_;  // holds the transports, which the ranks need to their end
   std::vector<std::unique_ptr<Rank>> ranks_;
-  RankThreads threads_;
   std::thread runner_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  Call call_ = Call::none;
+  const std::function<void(Rank&)>* work_ = nullptr;  // null: leave
   std::uint64_t generation_ = 0;
   std::uint32_t idle_ = 0;
   bool ended_ = false;
   std::exception_ptr error_;
-  GivenBatch* batch_ = nullptr;
-  double loss_ = 0;
 };
 
 Pipeline::Pipeline(PipelineConfig config) {
-  if (const auto environment = rank_environment())
+  const auto environment = rank_environment();
+  check(config, environment);
+  if (environment && config.transport != "inproc")
     backend_ = std::make_unique<ProcessBackend>(std::move(config), *environment);
   else
     backend_ = std::make_unique<ThreadBackend>(std::move(config));
@@ -266,7 +384,7 @@ Pipeline::Pipeline(PipelineConfig config) {
 Pipeline::~Pipeline() = default;
 
 namespace {
-void check(const PipelinePlan& plan, std::size_t inputs, std::size_t targets) {
+void check_count(const PipelinePlan& plan, std::size_t inputs, std::size_t targets) {
   const std::uint32_t m = plan.schedule.microbatches;
   if (inputs != m || targets != m)
     throw Error(
@@ -276,18 +394,90 @@ void check(const PipelinePlan& plan, std::size_t inputs, std::size_t targets) {
 }  // namespace
 
 StepReport Pipeline::step(std::span<const TensorList> inputs, std::span<const TensorList> targets) {
-  check(backend_->plan, inputs.size(), targets.size());
-  return backend_->step(GivenBatch(inputs, targets));
+  check_count(backend_->plan, inputs.size(), targets.size());
+  GivenBatch batch(inputs, targets);
+  const std::uint64_t step = backend_->steps + 1;
+  backend_->run([&](Rank& rank) { rank.train(step, batch); });
+  backend_->steps = step;
+  return backend_->ranks().front()->report();
 }
 
 double Pipeline::evaluate(std::span<const TensorList> inputs, std::span<const TensorList> targets) {
-  check(backend_->plan, inputs.size(), targets.size());
-  return backend_->evaluate(GivenBatch(inputs, targets));
+  check_count(backend_->plan, inputs.size(), targets.size());
+  GivenBatch batch(inputs, targets);
+  const std::uint64_t pass = ++backend_->passes;
+  double loss = 0;
+  backend_->run([&](Rank& rank) {
+    const double mean = rank.evaluate(pass, batch);
+    if (rank.rank() == backend_->plan.schedule.rank_of.back()) loss = mean;
+  });
+  return loss;
 }
 
+std::uint64_t Pipeline::steps() const noexcept { return backend_->steps; }
+void Pipeline::continue_after(std::uint64_t step) { backend_->steps = step; }
 const PipelinePlan& Pipeline::plan() const noexcept { return backend_->plan; }
 std::uint32_t Pipeline::rank() const noexcept { return backend_->rank(); }
 bool Pipeline::has_last_stage() const noexcept { return backend_->has_last_stage(); }
-std::vector<Parameter*> Pipeline::parameters() { return backend_->parameters(); }
+
+std::vector<Parameter*> Pipeline::parameters() {
+  std::vector<Parameter*> all;
+  for (const Rank* rank : backend_->ranks())
+    all.insert(all.end(), rank->parameters().begin(), rank->parameters().end());
+  return all;
+}
+
+std::vector<OptimizerState> Pipeline::optimizer_state() {
+  std::vector<OptimizerState> all;
+  for (Rank* rank : backend_->ranks())
+    for (OptimizerState& state : rank->optimizer().state()) all.push_back(std::move(state));
+  return all;
+}
+
+void Pipeline::parameters_changed() {
+  backend_->run([](Rank& rank) { rank.parameters_changed(); });
+}
+
+std::vector<GatheredParameter> Pipeline::gather_parameters() {
+  std::vector<std::string> texts(backend_->events.size());
+  backend_->run([&](Rank& rank) { texts[backend_->place(rank)] = to_text(rank); });
+  std::string mine;
+  for (const std::string& text : texts) mine += text;
+  std::map<std::string, GatheredParameter> by_name;
+  for (const std::string& text : backend_->gather(mine))
+    for (ParameterReader reader(text); !reader.at_end();) {
+      GatheredParameter parameter = reader.next();
+      by_name.emplace(parameter.name, std::move(parameter));
+    }
+  std::vector<GatheredParameter> all;
+  for (const auto& names : backend_->plan.parameters)
+    for (const std::string& name : names)
+      if (const auto found = by_name.find(name); found != by_name.end())
+        all.push_back(std::move(found->second));
+  return all;
+}
+
+std::vector<std::string> Pipeline::gather(const std::string& mine) { return backend_->gather(mine); }
+std::string Pipeline::broadcast(const std::string& text) { return backend_->broadcast(text); }
+
+void Pipeline::start_trace() {
+  backend_->run([this](Rank& rank) { rank.actor().trace(&backend_->events[backend_->place(rank)]); });
+}
+
+std::vector<TraceEvent> Pipeline::stop_trace() {
+  backend_->run([](Rank& rank) { rank.actor().trace(nullptr); });
+  std::string mine;
+  for (auto& events : backend_->events) {
+    mine.append(reinterpret_cast<const char*>(events.data()), events.size() * sizeof(TraceEvent));
+    events.clear();
+  }
+  std::vector<TraceEvent> all;
+  for (const std::string& text : backend_->gather(mine)) {
+    const std::size_t at = all.size();
+    all.resize(at + text.size() / sizeof(TraceEvent));
+    std::memcpy(all.data() + at, text.data(), text.size());
+  }
+  return all;
+}
 
 }  // namespace weft

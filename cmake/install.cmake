@@ -1,7 +1,14 @@
-# `cmake --install`: the program, static libraries, headers under include/weft, and the package `weft` with the targets
-# weft::base, weft::tensor, weft::scheduling, weft::transport, weft::actors, weft::model, weft::training.
+# `cmake --install`: the program, static libraries, headers under include/weft, and the package `weft` with the target
+# weft::weft, which brings all; its parts are weft::base, weft::tensor, weft::scheduling, weft::transport, weft::actors,
+# weft::model, weft::training.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+
+add_library(weft_all INTERFACE)
+add_library(weft::weft ALIAS weft_all)
+set_target_properties(weft_all PROPERTIES EXPORT_NAME weft)
+target_link_libraries(weft_all INTERFACE weft::training)
+install(TARGETS weft_all EXPORT weft_targets)
 
 set(weft_installed base tensor scheduling transport actors model training)
 foreach(folder IN LISTS weft_installed)

@@ -155,10 +155,13 @@ struct Batch {
   std::vector<weft::TensorList> targets;
   std::vector<std::vector<float>> values;
 
+  static std::uint32_t rows_of(std::uint64_t step, std::uint32_t microbatch) {
+    return DenseStage::most_rows - (microbatch + static_cast<std::uint32_t>(step)) % 5;
+  }
   Batch(std::uint64_t step, std::uint32_t microbatches) {
     values.reserve(2 * microbatches);
     for (std::uint32_t k = 0; k < microbatches; ++k) {
-      const std::uint32_t rows = DenseStage::most_rows - (k + static_cast<std::uint32_t>(step)) % 5;
+      const std::uint32_t rows = rows_of(step, k);
       auto& x = values.emplace_back(rows * DenseStage::width);
       auto& y = values.emplace_back(rows * DenseStage::width);
       for (std::uint32_t i = 0; i < x.size(); ++i) {
@@ -170,7 +173,7 @@ struct Batch {
     }
   }
 
- private:
+  /// Rows that lie in memory of one's own.
   static weft::TensorList view(std::vector<float>& memory, std::uint32_t rows) {
     auto* data = reinterpret_cast<std::byte*>(memory.data());
     weft::Buffer buffer = weft::Buffer::borrowed(data, memory.size() * sizeof(float));

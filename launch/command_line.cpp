@@ -107,6 +107,8 @@ CommandLine::CommandLine() {
   app_.require_subcommand(1);
   app_.option_defaults()->take_last();
   app_.footer(
+      "The main job, two ranks that train a small Llama on text that comes with weft:\n"
+      "  weft train --config configs/config_tiny_llama.yaml\n"
       "weft COMMAND --help says more. Flags may be written with - or _ alike.\n"
       "Exit status: 0 all is well, 1 the command failed, 2 wrong usage or configuration, 128+n stopped by "
       "signal n.");

@@ -64,7 +64,8 @@ class ToyStage final : public Stage {
       p.value = state.take(matrix_bytes());
       if (options_.scatters_gradients) p.gradient = reinterpret_cast<float*>(state.take(matrix_bytes()));
       const std::uint32_t layer = first_layer_ + l;
-      const std::uint32_t seed = layer < untied() ? layer : layer - untied();
+      std::uint32_t seed = layer < untied() ? layer : layer - untied();
+      if (p.tied_to == "layer0.weight") seed = 0;
       for (std::uint32_t i = 0; i < options_.width * options_.width; ++i)
         weight(l)[i] = 0.5f * std::sin(1.0f + static_cast<float>(i) * 0.7f + static_cast<float>(seed) * 1.3f);
     }
