@@ -80,7 +80,7 @@ void check_rank(const PipelinePlan& plan, std::uint32_t rank) {
   for (const EdgePlan& edge : plan.edges)
     if (edge.source_rank == rank || edge.target_rank == rank)
       for (const TensorSpec& spec : edge.tensors)
-        messages += static_cast<double>(aligned(spec.bytes())) * (edge.credits + Mailbox::send_buffers);
+        messages += static_cast<double>(aligned(spec.bytes())) * (edge.credits + Outbox::send_buffers);
   constexpr double most = 0x1p62;
   for (const auto& [name, bytes] : {std::pair{"slots", slots}, {"message buffers", messages}})
     if (bytes > most)

@@ -57,7 +57,7 @@ struct StagePlan {
       false;  ///< the received input is read by W as well (else it is given back after I)
   /// How many ops of this stage may wait for completions of their own at once while the rank runs other ops;
   /// each has a workspace of its own, and its slots and message buffers from its start (a border to another
-  /// rank has two to send from, Mailbox::send_buffers). 0: an op that waits keeps its rank waiting.
+  /// rank has two to send from, Outbox::send_buffers). 0: an op that waits keeps its rank waiting.
   std::uint32_t ops_beside = 0;
 };
 
