@@ -56,7 +56,7 @@ std::string_view colour(const TraceEvent& event) {
 // Chrome counts in microseconds. A double keeps every nanosecond of the first 100 days.
 double microseconds(Nanoseconds time) { return static_cast<double>(time) / 1000; }
 
-std::string dumped(const ordered_json& line) {
+std::string one_line(const ordered_json& line) {
   return line.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
 }
 
@@ -67,10 +67,11 @@ struct Entry {
 
   [[noreturn]] void refuse(const char* field, const std::string& why) const {
     const auto name = event.find("name");
-    throw ScheduleError(fmt::format(
-        "trace: event {} ({}): {}: {}", number,
-        name != event.end() && name->is_string() ? dumped(name->get<std::string>().substr(0, 40)) : "no name",
-        field, why));
+    throw ScheduleError(fmt::format("trace: event {} ({}): {}: {}", number,
+                                    name != event.end() && name->is_string()
+                                        ? one_line(name->get<std::string>().substr(0, 40))
+                                        : "no name",
+                                    field, why));
   }
   [[nodiscard]] const json& at(const json& object, const char* field) const {
     const auto value = object.is_object() ? object.find(field) : object.end();
@@ -146,20 +147,20 @@ void ChromeTraceLines::add_line(const std::string& json) {
 std::string ChromeTraceLines::take() { return std::exchange(text_, {}); }
 
 void ChromeTraceLines::add_rank(std::uint32_t rank) {
-  add_line(dumped({{"ph", "M"},
-                   {"name", "process_name"},
-                   {"pid", rank},
-                   {"args", {{"name", fmt::format("rank {}", rank)}}}}));
-  for (std::size_t lane = 0; lane < lanes.size(); ++lane)
-    add_line(dumped({{"ph", "M"},
-                     {"name", "thread_name"},
+  add_line(one_line({{"ph", "M"},
+                     {"name", "process_name"},
                      {"pid", rank},
-                     {"tid", lane},
-                     {"args", {{"name", lanes[lane]}}}}));
+                     {"args", {{"name", fmt::format("rank {}", rank)}}}}));
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane)
+    add_line(one_line({{"ph", "M"},
+                       {"name", "thread_name"},
+                       {"pid", rank},
+                       {"tid", lane},
+                       {"args", {{"name", lanes[lane]}}}}));
 }
 
 void ChromeTraceLines::add_facts(const TraceFacts& facts) {
-  add_line(dumped({{"ph", "M"}, {"cat", "weft"}, {"name", "facts"}, {"pid", 0}, {"args", facts}}));
+  add_line(one_line({{"ph", "M"}, {"cat", "weft"}, {"name", "facts"}, {"pid", 0}, {"args", facts}}));
 }
 
 bool ChromeTraceLines::crosses(std::uint32_t rank, std::int64_t stage) const {
@@ -180,7 +181,7 @@ void ChromeTraceLines::add_arrow(const char* end, const TraceEvent& event, const
       {"tid", ops_lane},
       {"ts", microseconds(time)}};
   if (*end == 'f') line["bp"] = "e";
-  add_line(dumped(line));
+  add_line(one_line(line));
 }
 
 void ChromeTraceLines::add(const TraceEvent& event) {
@@ -207,7 +208,7 @@ void ChromeTraceLines::add(const TraceEvent& event) {
     args["microbatch"] = event.op.microbatch;
     if (event.op.fused_with_next) args["fused_with_next"] = true;
   }
-  add_line(dumped(line));
+  add_line(one_line(line));
 
   if (event.op.kind == OpKind::backward_weight || update) return;
   const bool forward = event.op.kind == OpKind::forward;
@@ -231,7 +232,7 @@ void ChromeTraceLines::add(const TraceEvent& event) {
 
 std::string chrome_trace_head(std::string_view title) {
   return fmt::format(R"({{"displayTimeUnit":"ns","otherData":{},"traceEvents":[)",
-                     dumped({{"title", std::string(title)}}));
+                     one_line({{"title", std::string(title)}}));
 }
 
 std::string chrome_trace_tail() { return "\n]}\n"; }
