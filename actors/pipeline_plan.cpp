@@ -107,6 +107,11 @@ void find_ties(PipelinePlan& plan, const std::vector<std::vector<Parameter>>& pa
       if (!used.tied_to.empty())
         throw Error(fmt::format("{} is tied to {}, which is tied itself; allowed: {}", parameter.name,
                                 parameter.tied_to, used.tied_to));
+      if (used.weight_decay != parameter.weight_decay)
+        throw Error(
+            fmt::format("{} is tied to {}, but weight_decay is {} for the one and {} for the other; allowed: "
+                        "the same for both",
+                        parameter.name, parameter.tied_to, parameter.weight_decay, !parameter.weight_decay));
       plan.ties.push_back({parameter.name, first->second.first, stage, first->second.second, i,
                            parameter.shape.elements() * sizeof(float)});
     }

@@ -30,7 +30,7 @@ struct Parameter {
   /// none. All hold their own value and gradient; the gradients are summed, first use + second use + ... in
   /// the order of the model, before the update, and all are updated alike.
   std::string tied_to;
-  bool weight_decay = true;
+  bool weight_decay = true;  ///< the same for all uses of a tied weight
   /// Work on the device where the memory lies; null for memory of the host. The rank sets it after
   /// Stage::allocate. What reads or writes values from outside goes through HostValues.
   Queue* queue = nullptr;
@@ -42,6 +42,10 @@ struct Parameter {
   [[nodiscard]] std::span<std::byte> master_bytes() const {
     return {reinterpret_cast<std::byte*>(master), master == nullptr ? 0 : shape.elements() * sizeof(float)};
   }
+
+  /// The name under which the weight is stored, and by which whatever is said of it goes: that of its first
+  /// use.
+  [[nodiscard]] const std::string& stored_name() const noexcept { return tied_to.empty() ? name : tied_to; }
 };
 
 /// What a stage needs, known before the first step. Sizes in bytes; each a pool or arena is made of.

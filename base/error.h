@@ -13,7 +13,8 @@ class Error : public std::runtime_error {
 };
 
 /// Wrong configuration or command line: found before anything starts, exit status 2.
-/// The message is one line, `FILE:LINE:COLUMN: key: what is wrong; allowed: ...`.
+/// The message has one line for each thing that is wrong, `FILE:LINE:COLUMN: key: what is wrong; allowed:
+/// ...`.
 class ConfigError : public Error {
  public:
   using Error::Error;

@@ -63,7 +63,7 @@ Trace read_trace(const std::string& path, const char* flag) {
 void tell_other_facts(const PlanArguments& arguments, const TraceFacts& trace, const std::string& path) {
   if (!arguments.config) return;
   const std::string others =
-      differing_facts(trace, cost_facts(load_config(*arguments.config, arguments.overrides).config));
+      differing_facts(trace, cost_facts(load_plan_config(*arguments.config, arguments.overrides).config));
   if (!others.empty()) log::warning(fmt::format("{} is of another model or machine: {}", path, others));
 }
 
@@ -176,7 +176,7 @@ std::function<Plan(const std::string&)> planner(const PlanArguments& arguments) 
     }
     return plan_maker(request, costs_of(arguments).settings());
   }
-  NanotronConfig config = load_config(*arguments.config, arguments.overrides).config;
+  NanotronConfig config = load_plan_config(*arguments.config, arguments.overrides).config;
   config.pipeline_parallel.chunks.reset();  // the file's number is that of the file's schedule
   return [config, costs = costs_of(arguments)](const std::string& schedule) mutable {
     config.pipeline_parallel.schedule = schedule;
@@ -186,7 +186,7 @@ std::function<Plan(const std::string&)> planner(const PlanArguments& arguments) 
 
 Plan wanted_plan(const PlanArguments& arguments, const PlanCosts& costs) {
   if (arguments.config) {
-    const LoadedConfig loaded = load_config(*arguments.config, arguments.overrides);
+    const LoadedConfig loaded = load_plan_config(*arguments.config, arguments.overrides);
     return plan_of_model(loaded.config, costs, loaded.sources);
   }
   if (arguments.schedule.empty()) throw UsageError("--config or --schedule is needed");

@@ -65,7 +65,7 @@ struct LlamaConfig : LlamaArchitecture {
   std::uint64_t seed = 42;
   double init_std = 0.02;
   bool init_scaled_by_layers = true;  ///< o_proj and down_proj: std / sqrt(2 * layers), as Nanotron does
-  /// Regular expressions; a parameter whose name one of them matches from its beginning is not decayed.
+  /// Regular expressions: see DecayExclusion.
   std::vector<std::string> weight_decay_exclude;
 
   std::uint32_t sequence_length = 0;

@@ -12,6 +12,7 @@
 #include "weft/training/config/load.h"
 #include "weft/training/config/model_differences.h"
 #include "weft/training/config/yaml_reader.h"
+#include "weft/training/learning_rate.h"
 #include "weft/training/run_folder.h"
 #include "weft/training/training_position.h"
 
@@ -98,6 +99,19 @@ void compare_settings(const Node* before, const Node* now, const std::string& pa
     compare_settings(before->find(key), now->find(key), path + "." + key, changes);
 }
 
+/// The learning rate of the next step, when it is not the one that the checkpoint's configuration gives it.
+std::string changed_rate(const TrainingPosition& saved, const NanotronConfig& config) try {
+  const std::uint64_t last = saved.step;
+  const NanotronConfig before = parse_written_config(saved.config, "manifest.json");
+  const double planned = learning_rate(before, last + 1);
+  const double now = learning_rate(config, last + 1);
+  if (last == 0 || planned == now) return {};
+  return fmt::format("learning rate: {:.4g} at step {} -> {:.4g} at step {} (it would have been {:.4g})",
+                     learning_rate(before, last), last, now, last + 1, planned);
+} catch (const ConfigError&) {
+  return {};  // written by another version
+}
+
 }  // namespace
 
 void check_start(const NanotronConfig& config, const ResumeRequest& request, const ConfigSources& sources) {
@@ -162,6 +176,8 @@ std::vector<std::string> changed_settings(const Manifest& manifest, const Nanotr
     const Node now = parse_yaml(to_yaml(config), Source{});
     for (const char* block : {"optimizer", "tokens"})
       compare_settings(before.find(block), now.find(block), block, changes);
+    const std::string rate = changed_rate(manifest.position, config);
+    if (!rate.empty()) changes.push_back(rate);
   } catch (const ConfigError&) {
     changes.clear();  // written by another version: nothing that a run depends on
   }

@@ -23,7 +23,8 @@ void check_start(const NanotronConfig& config, const ResumeRequest& request, con
 void require_same_training(const ResumePoint& point, const NanotronConfig& config,
                            const ConfigSources& sources = {});
 
-/// `KEY: OLD -> NEW` for the settings of optimizer and tokens that have changed since the checkpoint.
+/// `KEY: OLD -> NEW` for the settings of optimizer and tokens that have changed since the checkpoint, and
+/// last the learning rate of the step before and of the first one, when the changes change that.
 [[nodiscard]] std::vector<std::string> changed_settings(const Manifest& manifest,
                                                         const NanotronConfig& config);
 

@@ -45,7 +45,7 @@ void for_each(int threads, std::size_t count, const Function& function) {
 void set_initial_weights(const LlamaConfig& config, std::span<Parameter> parameters) {
   constexpr std::size_t chunk = 65536;
   for (const Parameter& parameter : parameters) {
-    const std::string_view name = parameter.name;
+    const std::string_view name = parameter.stored_name();
     const std::size_t n = parameter.shape.elements();
     HostValues values = HostValues::overwrite(parameter.queue, parameter.value_bytes());
     HostValues masters = HostValues::overwrite(parameter.queue, parameter.master_bytes());
@@ -63,8 +63,7 @@ void set_initial_weights(const LlamaConfig& config, std::span<Parameter> paramet
       const double deviation = into_residual && config.init_scaled_by_layers
                                    ? config.init_std / std::sqrt(2.0 * config.num_hidden_layers)
                                    : config.init_std;
-      const CounterRandom random(config.seed, RandomPurpose::weights,
-                                 stream_of(parameter.tied_to.empty() ? name : parameter.tied_to));
+      const CounterRandom random(config.seed, RandomPurpose::weights, stream_of(name));
       for_each(config.threads, (n + chunk - 1) / chunk, [&](std::size_t block) {
         const std::size_t first = block * chunk;
         const std::size_t count = std::min(chunk, n - first);

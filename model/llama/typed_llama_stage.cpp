@@ -1,23 +1,17 @@
 #include "weft/model/llama/typed_llama_stage.h"
 
 #include <algorithm>
-#include <regex>
 #include <string>
 #include <utility>
 
 #include "weft/base/error.h"
+#include "weft/model/llama/decay_exclusion.h"
 #include "weft/model/llama/initial_weights.h"
 #include "weft/model/llama/tokens.h"
 #include "weft/model/ops/poll_while.h"
 
 namespace weft {
 namespace {
-
-bool is_decayed(const std::string& name, const std::vector<std::string>& excluded) {
-  return std::none_of(excluded.begin(), excluded.end(), [&](const std::string& pattern) {
-    return std::regex_search(name, std::regex(pattern), std::regex_constants::match_continuous);
-  });
-}
 
 Poll poll_of(const MicrobatchContext& context) {
   const auto [function, owner] = context.poll_hook();
@@ -153,8 +147,9 @@ void TypedLlamaStage<T>::make_parameters() {
         embedding_.parameter("model.embed_tokens.weight", Shape{config_.vocab_size, config_.hidden_size}));
   for (const Layer& layer : layers_) layer.append_parameters(parameters_);
   if (head_) head_->append_parameters(parameters_);
+  const DecayExclusion exclusion(config_.weight_decay_exclude);
   for (Parameter& parameter : parameters_)
-    parameter.weight_decay = is_decayed(parameter.name, config_.weight_decay_exclude);
+    parameter.weight_decay = !exclusion.excludes(parameter.stored_name());
 }
 
 template <class T>

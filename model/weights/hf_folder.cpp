@@ -88,20 +88,49 @@ void HfFolder::open_files() {
   const auto single = folder_ / "model.safetensors";
   const auto index = folder_ / "model.safetensors.index.json";
   if (std::filesystem::exists(single)) {
-    files_.emplace_back(single);
+    add_file(files_.emplace_back(single));
   } else if (std::filesystem::exists(index)) {
     open_shards(index);
   } else {
-    throw CheckpointError(fmt::format(
-        "{}: holds neither model.safetensors nor model.safetensors.index.json{}", folder_.string(),
-        std::filesystem::exists(folder_ / "pytorch_model.bin")
-            ? "; save pytorch_model.bin as safetensors first, weft does not read pickles"
-            : ""));
+    throw CheckpointError(
+        fmt::format("{}: holds neither model.safetensors nor model.safetensors.index.json{}",
+                    folder_.string(), hint_about_files()));
   }
-  for (const auto& file : files_)
-    for (const auto& tensor : file.tensors())
-      if (!is_rotary_buffer(tensor.name)) by_name_.push_back(&tensor);
-  std::sort(by_name_.begin(), by_name_.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
+  sort_names();
+}
+
+std::string HfFolder::hint_about_files() const {
+  std::string pickle;
+  std::string shard;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
+    const std::string name = entry.path().filename().string();
+    const std::string extension = entry.path().extension().string();
+    if (name == "adapter_model.safetensors" || name == "adapter_model.bin")
+      return "; it holds an adapter, merge that into its model first";
+    if (extension == ".gguf") return "; save " + shown_name(name) + " as safetensors first";
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth")
+      pickle = pickle.empty() ? name : std::min(pickle, name);
+    if (extension == ".safetensors") shard = shard.empty() ? name : std::min(shard, name);
+  }
+  if (!shard.empty())
+    return "; " + shown_name(shard) +
+           " is there: if it is one of several, their index is missing, else rename it";
+  if (!pickle.empty())
+    return "; save " + shown_name(pickle) + " as safetensors first, weft does not read pickles";
+  return {};
+}
+
+void HfFolder::add_file(const SafetensorsFile& file) {
+  for (const auto& tensor : file.tensors())
+    if (!is_rotary_buffer(tensor.name)) by_name_.push_back(&tensor);
+  for (const auto& [name, stored] : file.metadata())
+    if (const auto* tensor = file.find(stored)) other_names_.try_emplace(name, tensor);
+}
+
+void HfFolder::sort_names() {
+  std::stable_sort(by_name_.begin(), by_name_.end(),
+                   [](const auto* a, const auto* b) { return a->name < b->name; });
 }
 
 void HfFolder::open_shards(const std::filesystem::path& index) {
@@ -109,27 +138,52 @@ void HfFolder::open_shards(const std::filesystem::path& index) {
   std::set<std::string> names;
   for (const auto& [tensor, file] : map) names.insert(file);
   if (names.size() > shard_limit) throw CheckpointError(index.string() + ": names more than 10000 files");
-  files_.reserve(names.size());  // the tensors' addresses must stay
-  std::size_t found = 0;
+  files_.reserve(names.size());               // the tensors' addresses must stay
+  std::map<std::string, std::string> chosen;  // tensor -> file
   for (const auto& name : names) {
-    files_.emplace_back(folder_ / name);
-    for (const auto& tensor : files_.back().tensors()) {
-      const auto entry = map.find(tensor.name);
-      if (entry == map.end() && is_rotary_buffer(tensor.name)) continue;
-      if (entry == map.end() || entry->second != name)
-        throw CheckpointError(
-            fmt::format("{}: {} holds tensor {}, which the index {}", index.string(), shown_name(name),
-                        quoted_name(tensor.name),
-                        entry == map.end() ? "does not list" : "puts into " + shown_name(entry->second)));
-      ++found;
+    if (!std::filesystem::exists(folder_ / name)) {
+      absent_files_.push_back(name);
+      continue;
     }
+    const auto& file = files_.emplace_back(folder_ / name);
+    std::size_t kept = by_name_.size();
+    add_file(file);
+    for (std::size_t i = kept; i < by_name_.size(); ++i) {
+      const auto* tensor = by_name_[i];
+      const auto [other, is_first] = chosen.try_emplace(tensor->name, name);
+      if (is_first) {
+        by_name_[kept++] = tensor;
+        continue;
+      }
+      const auto wanted = map.find(tensor->name);
+      if (wanted == map.end() || (wanted->second != name && wanted->second != other->second))
+        throw CheckpointError(fmt::format("{}: {} and {} both hold tensor {}, and the index names neither",
+                                          index.string(), shown_name(other->second), shown_name(name),
+                                          quoted_name(tensor->name)));
+      if (wanted->second != name) continue;
+      other->second = name;
+      *std::find_if(by_name_.begin(), by_name_.begin() + static_cast<std::ptrdiff_t>(kept),
+                    [&](const auto* t) { return t->name == tensor->name; }) = tensor;
+    }
+    by_name_.resize(kept);
   }
-  if (found == map.size()) return;
-  for (const auto& [tensor, file] : map)
-    if (std::none_of(files_.begin(), files_.end(),
-                     [&wanted = tensor](const auto& f) { return f.find(wanted) != nullptr; }))
-      throw CheckpointError(fmt::format("{}: {} does not hold tensor {}", index.string(), shown_name(file),
-                                        quoted_name(tensor)));
+}
+
+void HfFolder::find_under_other_names(const std::vector<LlamaTensor>& wanted) {
+  for (const LlamaTensor& tensor : wanted) {
+    if (find(tensor.name)) continue;
+    const auto other = other_names_.find(tensor.name);
+    const StoredTensor* same = other != other_names_.end() ? other->second : nullptr;
+    if (!same && config_.llama.tie_word_embeddings && tensor.name == embedding_name) same = find(head_name);
+    if (!same) continue;
+    StoredTensor& alias = aliases_.emplace_back(*same);
+    alias.name = tensor.name;
+    const bool has_own_use = std::any_of(
+        wanted.begin(), wanted.end(), [&](const LlamaTensor& needed) { return needed.name == same->name; });
+    if (!has_own_use) std::erase(by_name_, same);
+  }
+  for (const StoredTensor& alias : aliases_) by_name_.push_back(&alias);
+  sort_names();
 }
 
 const StoredTensor* HfFolder::find(std::string_view name) const noexcept {
@@ -144,6 +198,8 @@ void HfFolder::arrange() {
   if (llama.num_hidden_layers > by_name_.size())
     throw CheckpointError(fmt::format("{}: config.json has {} layers, the files hold {} tensors",
                                       folder_.string(), llama.num_hidden_layers, by_name_.size()));
+  const auto wanted = llama_tensors(llama);
+  find_under_other_names(wanted);
   const auto* head = find(head_name);
   const auto* embedding = find(embedding_name);
   if (llama.tie_word_embeddings && head && embedding) {
@@ -154,13 +210,15 @@ void HfFolder::arrange() {
           ": tie_word_embeddings is true, but lm_head.weight differs from model.embed_tokens.weight");
     std::erase(by_name_, head);
   }
-  const auto wanted = llama_tensors(llama);
+  std::string where = folder_.string() + ": the tensors are not those of config.json";
+  if (!absent_files_.empty())
+    where = fmt::format("{}: {}, which model.safetensors.index.json names, is not there", folder_.string(),
+                        name_list(absent_files_));
   std::vector<std::string> wanted_names;
   std::vector<std::string> present;
   for (const auto& tensor : wanted) wanted_names.push_back(tensor.name);
   for (const auto* tensor : by_name_) present.push_back(tensor->name);
-  require_same_names(std::move(wanted_names), std::move(present),
-                     folder_.string() + ": the tensors are not those of config.json");
+  require_same_names(std::move(wanted_names), std::move(present), where);
   for (const auto& tensor : wanted) {
     const auto* stored = find(tensor.name);
     if (stored->shape != tensor.shape)
@@ -176,7 +234,7 @@ void HfFolder::arrange() {
 
 void HfFolder::load(std::span<Parameter* const> parameters) const {
   for (const Parameter* parameter : parameters) {
-    const std::string& name = parameter->tied_to.empty() ? parameter->name : parameter->tied_to;
+    const std::string& name = parameter->stored_name();
     const auto* stored = find(name);
     if (!stored) throw CheckpointError(fmt::format("{}: missing: {}", folder_.string(), quoted_name(name)));
     load_parameter(*parameter, *stored, folder_.string());

@@ -2,7 +2,9 @@
 // A Llama in a folder as Hugging Face's transformers writes it: config.json and safetensors, one file or
 // shards.
 #include <cstdint>
+#include <deque>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,10 +29,13 @@ struct LlamaTensor {
 /// Tensors are read when they are asked for, so every rank reads its own share.
 class HfFolder {
  public:
-  /// Throws CheckpointError, naming the file and what is wrong: see parse_hf_config and parse_safetensors; an
-  /// index that does not fit its files; missing or unexpected tensors; other shapes; types other than F32,
-  /// BF16 and F16; a stored head of a tied model that differs from the embedding. Stored rotary frequencies
-  /// of old files are passed over.
+  /// What counts is what the files hold: an index says which files, and which of two that hold the same
+  /// tensor; entries of it that nothing is behind do not matter. A tensor may be stored under another name
+  /// that the file's metadata gives it (as safetensors writes shared tensors), a tied pair under the head's
+  /// name alone. Stored rotary frequencies of old files are passed over. Throws CheckpointError, naming the
+  /// file and what is wrong: see parse_hf_config and parse_safetensors; a folder with other files than
+  /// safetensors; missing or unexpected tensors; other shapes; types other than F32, BF16 and F16; a stored
+  /// head of a tied model that differs from the embedding.
   explicit HfFolder(std::filesystem::path folder);
 
   [[nodiscard]] const HfConfig& config() const noexcept { return config_; }
@@ -45,13 +50,20 @@ class HfFolder {
  private:
   void open_files();
   void open_shards(const std::filesystem::path& index);
+  void add_file(const SafetensorsFile& file);
+  void sort_names();
+  void find_under_other_names(const std::vector<LlamaTensor>& wanted);
   void arrange();
+  [[nodiscard]] std::string hint_about_files() const;
   [[nodiscard]] const StoredTensor* find(std::string_view name) const noexcept;
 
   std::filesystem::path folder_;
   std::string config_text_;
   HfConfig config_;
   std::vector<SafetensorsFile> files_;
+  std::map<std::string, const StoredTensor*> other_names_;  // that metadata give to tensors of the files
+  std::deque<StoredTensor> aliases_;                        // those that the model asks for by such a name
+  std::vector<std::string> absent_files_;                   // that an index names
   std::vector<const StoredTensor*> by_name_;
   std::vector<const StoredTensor*> tensors_;
 };

@@ -6,6 +6,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/files/durable_file.h"
+#include "weft/model/weights/foreign_file.h"
 #include "weft/model/weights/safetensors_header.h"
 
 namespace weft {
@@ -18,6 +19,8 @@ constexpr int depth_limit = 64;
 nlohmann::json parse_json_object(std::string_view text, const std::string& file_name) {
   using nlohmann::json;
   // the parser takes a NUL for the end of the text
+  if (const std::string what = foreign_file(text); !what.empty())
+    throw CheckpointError(file_name + ": " + what);
   if (text.find('\0') != std::string_view::npos) throw CheckpointError(file_name + ": holds a NUL character");
   std::vector<std::set<std::string>> keys;  // of the objects that are open
   const auto watch = [&](int depth, json::parse_event_t event, json& value) {

@@ -14,6 +14,7 @@
 
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
+#include "weft/model/weights/foreign_file.h"
 #include "weft/model/weights/safetensors_header.h"
 
 namespace weft {
@@ -86,16 +87,22 @@ std::string_view safetensors_type(DType dtype) noexcept {
 }
 
 SafetensorsContent parse_safetensors(std::span<const std::byte> file, const std::string& file_name) {
+  const auto header_bytes = file.size() < 8 ? 0 : load_le<std::uint64_t>(file.data());
+  if (header_bytes == 0 || header_bytes > safetensors_header_limit) {
+    const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+    if (const std::string what = foreign_file(text); !what.empty()) fail(file_name, what);
+  }
   if (file.size() < 8)
     fail(file_name,
          "has " + std::to_string(file.size()) + " bytes; a safetensors file begins with 8 bytes of length");
-  const auto header_bytes = load_le<std::uint64_t>(file.data());
   if (header_bytes > safetensors_header_limit)
-    fail(file_name, "the header length " + std::to_string(header_bytes) + " is above the limit of " +
+    fail(file_name, "does not begin as a safetensors file: the header length would be " +
+                        std::to_string(header_bytes) + ", above the limit of " +
                         std::to_string(safetensors_header_limit));
   if (header_bytes > file.size() - 8)
     fail(file_name, "the header length " + std::to_string(header_bytes) + " is beyond the end of the file (" +
-                        std::to_string(file.size()) + " bytes)");
+                        std::to_string(file.size()) +
+                        " bytes): it is cut short, or no safetensors file; get it again");
   const auto data = file.subspan(8 + header_bytes);
   auto header = parse_safetensors_header(
       std::string_view(reinterpret_cast<const char*>(file.data()) + 8, header_bytes), file_name);
@@ -116,6 +123,9 @@ SafetensorsContent parse_safetensors(std::span<const std::byte> file, const std:
                           std::to_string(next));
     next = entry.end;
   }
+  if (next > data.size())
+    fail(file_name, "is cut short: the tensors take " + std::to_string(next) + " bytes, the file holds " +
+                        std::to_string(data.size()) + " after its header; get it again");
   if (next != data.size())
     fail(file_name, "the tensors take " + std::to_string(next) + " bytes, the file holds " +
                         std::to_string(data.size()) + " after its header");

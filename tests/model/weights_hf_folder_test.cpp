@@ -240,18 +240,111 @@ TEST_F(HfFolders, CheckTheIndexAgainstTheFiles) {
         << name;
   EXPECT_THAT(with([](auto& t) { t["weight_map"]["model.norm.weight"] = 5; }),
               HasSubstr("not in a file of this folder"));
-  EXPECT_THAT(with([](auto& t) { t["weight_map"]["model.norm.weight"] = "none.safetensors"; }),
-              HasSubstr("\"model.norm.weight\", which the index puts into none.safetensors"));
-  EXPECT_THAT(with([](auto& t) {
-                t["weight_map"]["model.norm.weight"] = t["weight_map"]["model.embed_tokens.weight"];
-              }),
-              HasSubstr("which the index puts into"));
-  EXPECT_THAT(with([](auto& t) { t["weight_map"]["ghost"] = t["weight_map"]["model.norm.weight"]; }),
-              HasSubstr("does not hold tensor \"ghost\""));
-  EXPECT_THAT(with([](auto& t) { t["weight_map"].erase("model.norm.weight"); }),
-              HasSubstr("\"model.norm.weight\", which the index does not list"));
+  // entries that nothing is behind do not matter, as long as all tensors are there
+  EXPECT_EQ(with([](auto& t) { t["weight_map"]["model.norm.weight"] = "none.safetensors"; }), "accepted");
+  EXPECT_EQ(with([](auto& t) {
+              t["weight_map"]["model.norm.weight"] = t["weight_map"]["model.embed_tokens.weight"];
+            }),
+            "accepted");
+  EXPECT_EQ(with([](auto& t) { t["weight_map"]["ghost"] = t["weight_map"]["model.norm.weight"]; }),
+            "accepted");
+  EXPECT_EQ(with([](auto& t) { t["weight_map"].erase("model.norm.weight"); }), "accepted");
+  write(small(), model, 500);
+  const std::string first =
+      nlohmann::json::parse(read_small_file(folder / "model.safetensors.index.json", 1 << 20))
+          .at("weight_map")
+          .at("model.embed_tokens.weight");
+  std::filesystem::remove(folder / first);
+  EXPECT_THAT(problem(), HasSubstr("\"" + first +
+                                   "\", which model.safetensors.index.json names, is not there: missing: "));
   EXPECT_THAT(with([](auto& t) { t.erase("weight_map"); }), HasSubstr("no weight_map"));
   EXPECT_THAT(with([](auto& t) { t["weight_map"] = 1; }), HasSubstr("no weight_map"));
+}
+
+TEST_F(HfFolders, TakeTheFileThatTheIndexNamesForATensorOfTwoFiles) {
+  const Model model(small());
+  write(small(), model, 500);
+  Model other(small());
+  other.values.back()[0] = 77;  // of lm_head.weight
+  write_new_safetensors(folder / "second.safetensors", std::span(&other.tensors.back(), 1));
+  const auto first_of_head = [&] { return load_le<float>(HfFolder(folder).tensors().back()->bytes.data()); };
+  const float kept = model.values.back()[0];
+  change_index([](auto& t) { t["weight_map"]["extra"] = "second.safetensors"; });
+  EXPECT_EQ(first_of_head(), kept);
+  change_index([](auto& t) { t["weight_map"]["lm_head.weight"] = "second.safetensors"; });
+  EXPECT_EQ(first_of_head(), 77);
+  change_index([](auto& t) { t["weight_map"].erase("lm_head.weight"); });
+  EXPECT_THAT(problem(), HasSubstr("both hold tensor \"lm_head.weight\", and the index names neither"));
+}
+
+double sum(const StoredTensor& tensor) {
+  double total = 0;
+  for (std::size_t i = 0; i < tensor.bytes.size() / 4; ++i)
+    total += load_le<float>(tensor.bytes.data() + 4 * i);
+  return total;
+}
+
+TEST_F(HfFolders, ReadATiedPairThatIsStoredUnderTheHeadsName) {
+  const HfFolder opened(std::filesystem::path(weft::test::data_dir()) / "llama" / "head_only");
+  ASSERT_EQ(opened.tensors().front()->name, "model.embed_tokens.weight");
+  EXPECT_NEAR(sum(*opened.tensors().front()), -0.8461438, 1e-6);
+  EXPECT_EQ(opened.tensors().size(), llama_tensors(opened.config().llama).size());
+
+  auto config = small();
+  config.tie_word_embeddings = true;
+  Model model(config);
+  model.at("model.embed_tokens.weight").name = "lm_head.weight";  // without a word in the metadata
+  write(config, model);
+  EXPECT_EQ(HfFolder(folder).tensors().front()->name, "model.embed_tokens.weight");
+  write(config, model, 100);
+  EXPECT_EQ(problem(), "accepted");
+  write(small(), model);
+  EXPECT_THAT(problem(), HasSubstr("missing: \"model.embed_tokens.weight\"")) << "untied they are two";
+}
+
+TEST_F(HfFolders, ReadTensorsUnderTheNamesThatTheMetadataGiveThem) {
+  Model model(small());
+  model.at("model.norm.weight").name = "shared";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << to_hf_config(small(), DType::float32);
+  // a text that is no name of the model's stays text
+  write_new_safetensors(folder / "model.safetensors", model.tensors,
+                        {{"model.norm.weight", "shared"}, {"author", "lm_head.weight"}, {"format", "pt"}});
+  EXPECT_EQ(problem(), "accepted");
+  std::filesystem::remove(folder / "model.safetensors");
+  model.at("shared").name = "model.norm.weight";
+  model.at("lm_head.weight").name = "model.embed_tokens.weight.copy";
+  auto tensors = model.tensors;
+  std::erase_if(tensors, [](const auto& t) { return t.name == "model.embed_tokens.weight.copy"; });
+  write_new_safetensors(folder / "model.safetensors", tensors,
+                        {{"lm_head.weight", "model.embed_tokens.weight"}});
+  EXPECT_EQ(HfFolder(folder).tensors().back()->name, "lm_head.weight");
+}
+
+TEST_F(HfFolders, CallCommonMistakesByTheirNames) {
+  using namespace std::string_literals;
+  write(small(), Model(small()));
+  const std::string whole = read_small_file(folder / "model.safetensors", 1 << 20);
+  const std::pair<std::string, std::string> cases[] = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 2471645608\n",
+       "is a git-LFS pointer, not the file itself of 2471645608 bytes; fetch it with `git lfs pull`"},
+      {"\n<!DOCTYPE html><html>Sign in</html>", "is a page of a web server"},
+      {"<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>", "is a page of a web server"},
+      {"PK\x03\x04\x00\x00"s, "is a zip archive, as PyTorch saves pickles"},
+      {"\x80\x02}q\x00"s, "is a Python pickle"},
+      {"GGUF\x03\x00\x00\x00"s, "is a GGUF file"},
+      {"", "is empty"},
+      {std::string(100, '\0'), "begins with zeros only"},
+      {whole.substr(0, 5), "has 5 bytes"},
+      {whole.substr(0, 200), "is cut short, or no safetensors file"},
+      {whole.substr(0, whole.size() - 9), "is cut short: the tensors take"},
+      {"Not found, sorry", "does not begin as a safetensors file"}};
+  for (const auto& [bytes, expected] : cases) {
+    std::ofstream(folder / "model.safetensors", std::ios::binary) << bytes;
+    EXPECT_THAT(problem(), testing::AllOf(HasSubstr("model.safetensors: "), HasSubstr(expected)));
+  }
+  std::ofstream(folder / "config.json") << cases[0].first;
+  EXPECT_THAT(problem(), HasSubstr("config.json: is a git-LFS pointer"));
 }
 
 TEST_F(HfFolders, SayWhatIsMissing) {
@@ -260,7 +353,14 @@ TEST_F(HfFolders, SayWhatIsMissing) {
   std::filesystem::remove(folder / "model.safetensors");
   EXPECT_THAT(problem(), HasSubstr("neither model.safetensors nor"));
   std::ofstream(folder / "pytorch_model.bin") << "x";
-  EXPECT_THAT(problem(), HasSubstr("pickles"));
+  EXPECT_THAT(problem(),
+              HasSubstr("; save pytorch_model.bin as safetensors first, weft does not read pickles"));
+  std::ofstream(folder / "model-00001-of-00002.safetensors") << "x";
+  EXPECT_THAT(problem(),
+              HasSubstr("; model-00001-of-00002.safetensors is there: if it is one of several, their "
+                        "index is missing"));
+  std::ofstream(folder / "adapter_model.safetensors") << "x";
+  EXPECT_THAT(problem(), HasSubstr("it holds an adapter"));
 }
 
 /// A parameter with memory of its own.

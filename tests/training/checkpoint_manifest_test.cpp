@@ -107,7 +107,7 @@ TEST(CheckpointManifest, RefusesWrongValues) {
 }
 
 TEST(CheckpointManifest, RefusesWhatIsNoManifest) {
-  EXPECT_THAT(problem_of(""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(problem_of(""), HasSubstr("is empty"));
   EXPECT_THAT(problem_of("[]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(problem_of("{}"), HasSubstr("format is missing"));
   EXPECT_THAT(problem_of(R"({"a":1,"a":2})"), HasSubstr("\"a\" twice"));

@@ -419,6 +419,43 @@ TEST(ConfigLoad, SaysThatGradientsAreAlwaysSummedInFloat32) {
   EXPECT_THAT(load_with({key}).notices, IsEmpty()) << "in float32 there is no other way";
 }
 
+TEST(ConfigLoad, TellsOfPatternsThatChangeNothing) {
+  const std::string key = "optimizer.weight_decay_exclude_named_params=";
+  EXPECT_THAT(
+      load_with({key + "['.*norm.*', '.*token_embeding.*', 'layers']"}).notices,
+      ElementsAre(HasSubstr("optimizer.weight_decay_exclude_named_params.1: '.*token_embeding.*' names no "
+                            "parameter"),
+                  StartsWith("--set:1:80: optimizer.weight_decay_exclude_named_params.2: 'layers'")));
+  EXPECT_THAT(load_with({key + "['.*token_embedding.*', 'lm_head.*', '.*decoder.3.*']"}).notices, IsEmpty());
+  EXPECT_THAT(load_with({key + "['lm_head.*']", "model.model_config.tie_word_embeddings=true"}).notices,
+              ElementsAre(HasSubstr("lm_head.weight alone, which is tied")));
+}
+
+TEST(ConfigLoad, MergesStagesOfData) {
+  const NanotronConfig c =
+      load_with({}, with("- name: random\n  start_training_step: 1\n  data:\n    dataset: null\n",
+                         "- &stage {name: stable, start_training_step: 1, data: {seed: 3, dataset: null}}\n"
+                         "- {<<: *stage, name: decay, start_training_step: 3}\n"))
+          .config;
+  ASSERT_EQ(c.data_stages.size(), 2u);
+  EXPECT_EQ(c.data_stages[1].name, "decay");
+  EXPECT_EQ(c.data_stages[1].start_training_step, 3);
+  EXPECT_EQ(c.data_stages[1].data, c.data_stages[0].data);
+}
+
+TEST(ConfigLoad, NamesWhatAGivenArchitectureSaysOtherwise) {
+  const std::string folder = weft::test::data_dir() + "/llama/head_only";
+  const std::string given = "model.init_method={path: " + folder + "}";
+  const LoadedConfig loaded = load_with({given, "parallelism.pp=1"});
+  EXPECT_EQ(loaded.config.model.model_config.hidden_size, 8u);
+  EXPECT_THAT(loaded.notices,
+              ElementsAre(AllOf(StartsWith("model.model_config differs from " + folder +
+                                           "/config.json and is ignored: vocab_size is 256, there 16; "
+                                           "hidden_size is 64, there 8; "),
+                                HasSubstr("; tie_word_embeddings is false, there true"))));
+  EXPECT_THAT(load_with({given, "parallelism.pp=1", "model.model_config=null"}).notices, IsEmpty());
+}
+
 TEST(ConfigFiles, InTheTreeLoad) {
   for (const std::string name : {"config_tiny_llama.yaml", "bench_llama.yaml"}) {
     const std::string path = weft::test::source_dir() + "/configs/" + name;

@@ -201,6 +201,35 @@ TEST(YamlWriter, ReadsBackTheSameStrings) {
   }
 }
 
+// What PyYAML makes of them.
+TEST(YamlMergeKeys, GiveABlockWhatItDoesNotSayItself) {
+  const Node root = parse(
+      "a: &a {x: 1, y: 2}\nb: &b {y: 3, z: 4}\n"
+      "own: {<<: *a, x: 5}\nafter: {x: 5, <<: *a}\nlist: {<<: [*a, *b]}\ntwice: {<<: *a, <<: *b}\n"
+      "inner: &inner {<<: *b, w: 6}\nouter: {<<: *inner, y: 7}\nplain: {<<: {q: 8}}\nnone: {<<: []}\n");
+  const auto value = [&](const std::string& block, const std::string& key) {
+    const Node* found = root.find(block)->find(key);
+    return found == nullptr ? std::string("none") : found->text;
+  };
+  EXPECT_EQ(value("own", "x") + value("own", "y"), "52");
+  EXPECT_EQ(value("after", "x") + value("after", "y"), "52");
+  EXPECT_EQ(value("list", "x") + value("list", "y") + value("list", "z"), "124");
+  EXPECT_EQ(value("twice", "x") + value("twice", "y") + value("twice", "z"), "134");
+  EXPECT_EQ(value("outer", "w") + value("outer", "y") + value("outer", "z"), "674");
+  EXPECT_EQ(value("plain", "q"), "8");
+  EXPECT_TRUE(root.find("none")->keys.empty());
+  EXPECT_EQ(value("own", "<<"), "none");
+  EXPECT_EQ(root.find("own")->find("y")->source.line, 1u) << "where it is written";
+  EXPECT_EQ(root.find("own")->find("y")->source.column, 17u);
+  EXPECT_EQ(parse("{'<<': 1}").keys.at(0), "<<") << "in quotes it is a key like others";
+  EXPECT_EQ(
+      error_of("a: {<<: 3}"),
+      "f:1:9: a.<<: the number '3' cannot be merged; allowed: a block of keys, or a list of them, mostly as "
+      "*aliases");
+  EXPECT_THAT(error_of("a: &a {x: 1}\nb: {<<: [*a, y]}"), StartsWith("f:2:14: b.<<: 'y' cannot be merged"));
+  EXPECT_THAT(error_of("a: &a {<<: *a}"), HasSubstr("an alias that contains itself"));
+}
+
 TEST(YamlWriter, WritesListsOfBlocks) {
   const std::string text =
       "stages:\n  - name: a\n    data:\n      seed: 1\n  - name: b\n    data: {}\nempty: []\n";

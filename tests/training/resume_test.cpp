@@ -326,6 +326,30 @@ TEST_F(ResumeTest, ARunThatBeganWithGivenWeightsNeedsThemNoMore) {
       16);
 }
 
+// A longer training has another schedule: without a word the rate would jump from 0.001055 to 0.0055.
+TEST_F(ResumeTest, AnotherLearningRateIsTold) {
+  const std::vector<std::string> cosine = {
+      "optimizer.learning_rate_scheduler={learning_rate: 0.01, lr_decay_style: cosine, min_decay_lr: 0.001}",
+      "model.model_config.num_hidden_layers=1", "tokens.batch_accumulation_per_replica=1"};
+  const auto for_steps = [&](const std::string& steps, std::vector<std::string> more = {}) {
+    more.insert(more.end(), cosine.begin(), cosine.end());
+    more.push_back("tokens.train_steps=" + steps);
+    return tiny(saving(more));
+  };
+  train(for_steps("20"), in("longer"));
+  Manifest manifest = CheckpointReader(folder_ / "longer" / "checkpoints" / "step-00000020").manifest();
+  EXPECT_THAT(
+      changed_settings(manifest, for_steps("40")),
+      testing::ElementsAre("tokens.train_steps: 20 -> 40",
+                           "learning rate: 0.001055 at step 20 -> 0.0055 at step 21 (it would have been "
+                           "0.001)"));
+  EXPECT_THAT(changed_settings(manifest, for_steps("20", {"optimizer.weight_decay=0.5"})),
+              testing::ElementsAre("optimizer.weight_decay: 0.01 -> 0.5"));
+  train(for_steps("21"), in("longer", "latest"));
+  EXPECT_THAT(log_of("longer"),
+              HasSubstr("changed since that checkpoint: learning rate: 0.001055 at step 20 -> "));
+}
+
 TEST_F(ResumeTest, OtherDataIsNoticed) {
   train(tiny(saving({"tokens.train_steps=2"})), in("data"));
   const auto warns = [&](const std::string& change) {

@@ -87,7 +87,7 @@ void CheckpointReader::restore(std::span<Parameter* const> parameters,
   Tensors masters;
   Tensors moments;
   for (const Parameter* parameter : parameters) {
-    const std::string& name = stored_name(*parameter);
+    const std::string& name = parameter->stored_name();
     values.push_back(wanted.find_in(weights_, name));
     masters.push_back(parameter->master ? wanted.find_in(state_, name + std::string(master_suffix))
                                         : nullptr);
@@ -113,12 +113,12 @@ void CheckpointReader::load_weights(std::span<Parameter* const> parameters) cons
   Wanted wanted(path_);
   Tensors values;
   for (const Parameter* parameter : parameters)
-    values.push_back(wanted.find_in(weights_, stored_name(*parameter)));
+    values.push_back(wanted.find_in(weights_, parameter->stored_name()));
   wanted.require_all();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = *parameters[i];
     load_parameter(parameter, *values[i], path_.string());
-    const auto* master = find(state_, stored_name(parameter) + std::string(master_suffix));
+    const auto* master = find(state_, parameter.stored_name() + std::string(master_suffix));
     if (parameter.master && master)
       load_exactly(DType::float32, parameter.shape, parameter.queue, parameter.master_bytes(), *master,
                    path_.string());

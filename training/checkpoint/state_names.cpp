@@ -15,12 +15,8 @@ const Parameter& owner_of(const OptimizerState& state, std::span<Parameter* cons
   return **owner;
 }
 
-const std::string& stored_name(const Parameter& parameter) noexcept {
-  return parameter.tied_to.empty() ? parameter.name : parameter.tied_to;
-}
-
 std::string stored_name(const OptimizerState& state, const Parameter& owner) {
-  return stored_name(owner) + state.name.substr(owner.name.size());
+  return owner.stored_name() + state.name.substr(owner.name.size());
 }
 
 }  // namespace weft

@@ -16,9 +16,6 @@ inline constexpr std::string_view master_suffix = ".master";
 /// none.
 [[nodiscard]] const Parameter& owner_of(const OptimizerState& state, std::span<Parameter* const> parameters);
 
-/// The name under which a parameter is stored: its own, or that of the first use of a tied weight.
-[[nodiscard]] const std::string& stored_name(const Parameter& parameter) noexcept;
-
 /// The name under which the state of `owner` is stored.
 [[nodiscard]] std::string stored_name(const OptimizerState& state, const Parameter& owner);
 

@@ -1,8 +1,10 @@
 #include "weft/training/config/load.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "weft/training/config/checks.h"
+#include "weft/training/config/complaints.h"
+#include "weft/training/config/decay_patterns.h"
 #include "weft/training/config/schedule_key.h"
 #include "weft/training/config/schema.h"
 #include "weft/training/config/yaml_reader.h"
@@ -10,33 +12,70 @@
 
 namespace weft {
 
-LoadedConfig parse_config(const std::string& text, const std::string& name,
-                          const std::vector<ConfigOverride>& overrides,
-                          const FindArchitecture& architecture) {
+namespace {
+
+struct Read {
+  LoadedConfig loaded;
+  Complaints complaints;
+};
+
+Read read_config(const std::string& text, const std::string& name,
+                 const std::vector<ConfigOverride>& overrides, ConfigUse use) {
+  Read result;
   const Source start{name, 1, 1, 0};
-  Node tree = parse_yaml(text, start);
+  Node tree = parse_yaml(text, start, result.complaints);
   if (tree.kind != Node::Kind::block && !tree.is_null()) {
     throw config_error(tree.source, "",
                        tree.describe() + " where the blocks of a configuration are expected");
   }
-  apply_overrides(tree, overrides);
-  resolve_schedule_spellings(tree);
+  apply_overrides(tree, overrides, result.complaints);
+  resolve_schedule_spellings(tree, result.complaints);
 
-  LoadedConfig loaded;
+  LoadedConfig& loaded = result.loaded;
   loaded.sources.add("", start);
-  schema::Reading reading{loaded.sources, loaded.notices};
-  schema::read_table(tree, "", schema::table_of(loaded.config), reading);
-  if (loaded.config.model.dtype == DType::bfloat16 && !loaded.config.optimizer.accumulate_grad_in_fp32)
+  schema::Reading reading{loaded.sources, loaded.notices, result.complaints, use};
+  schema::read_all(tree, loaded.config, reading);
+  return result;
+}
+
+LoadedConfig checked(Read read, const FindArchitecture& architecture, ConfigUse use) {
+  LoadedConfig& loaded = read.loaded;
+  NanotronConfig& config = loaded.config;
+  if (config.model.dtype == DType::bfloat16 && !config.optimizer.accumulate_grad_in_fp32)
     loaded.notices.push_back(
         "optimizer.accumulate_grad_in_fp32: false is ignored: weft always sums gradients in float32");
-  adopt_given_architecture(loaded.config, loaded.sources, loaded.notices, architecture);
-  check_together(loaded.config, loaded.sources);
-  return loaded;
+  if (read.complaints.is_sound("model.init_method") && read.complaints.is_sound("checkpoints"))
+    read.complaints.collect("model.model_config", [&] {
+      adopt_given_architecture(config, loaded.sources, loaded.notices, architecture);
+    });
+  check_together(config, loaded.sources, use, read.complaints);
+  read.complaints.throw_if_any();
+  tell_patterns_without_effect(config, loaded.sources, loaded.notices);
+  return std::move(loaded);
+}
+
+}  // namespace
+
+LoadedConfig parse_config(const std::string& text, const std::string& name,
+                          const std::vector<ConfigOverride>& overrides,
+                          const FindArchitecture& architecture) {
+  return checked(read_config(text, name, overrides, ConfigUse::training), architecture, ConfigUse::training);
 }
 
 LoadedConfig load_config(const std::string& path, const std::vector<ConfigOverride>& overrides,
                          const FindArchitecture& architecture) {
   return parse_config(read_config_file(path), path, overrides, architecture);
+}
+
+LoadedConfig load_plan_config(const std::string& path, const std::vector<ConfigOverride>& overrides) {
+  return checked(read_config(read_config_file(path), path, overrides, ConfigUse::plan),
+                 architecture_of_folder, ConfigUse::plan);
+}
+
+NanotronConfig parse_written_config(const std::string& text, const std::string& name) {
+  Read read = read_config(text, name, {}, ConfigUse::training);
+  read.complaints.throw_if_any();
+  return std::move(read.loaded.config);
 }
 
 std::string to_yaml(const NanotronConfig& config) {

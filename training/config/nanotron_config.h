@@ -167,9 +167,8 @@ struct OptimizerConfig {
   OptimizerFactoryConfig optimizer_factory;
   LearningRateConfig learning_rate_scheduler;
   double weight_decay = 0;
-  std::vector<std::string>
-      weight_decay_exclude_named_params;  ///< regular expressions, matched from a name's start
-  std::optional<double> clip_grad;        ///< largest gradient norm, none = no clipping
+  std::vector<std::string> weight_decay_exclude_named_params;  ///< regular expressions, see DecayExclusion
+  std::optional<double> clip_grad;                             ///< largest gradient norm, none = no clipping
   bool accumulate_grad_in_fp32 = true;
   std::int64_t zero_stage = 0;
   bool operator==(const OptimizerConfig&) const = default;

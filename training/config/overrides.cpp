@@ -67,6 +67,23 @@ Node& step_into(Node& parent, const std::string& part, const std::string& parent
   return made;
 }
 
+void apply(Node& root, const ConfigOverride& change, std::size_t layer) {
+  const Source source{change.flag, 1, 1, layer};
+  const bool is_yaml = change.flag == "--set";
+  Source value_source = source;
+  value_source.column = change.value_column;
+  Node value = is_yaml ? parse_yaml(change.value, value_source) : Node::scalar(change.value);
+  if (!is_yaml) value.source = value_source;
+
+  Node* place = &root;
+  std::string path;
+  for (const std::string& part : split_path(change, source)) {
+    place = &step_into(*place, part, path, source);
+    path += (path.empty() ? "" : ".") + part;
+  }
+  *place = std::move(value);
+}
+
 }  // namespace
 
 ConfigOverride set_override(const std::string& argument) {
@@ -82,24 +99,10 @@ ConfigOverride flag_override(std::string flag, std::string path, std::string val
   return {std::move(flag), std::move(path), std::move(value), 1};
 }
 
-void apply_overrides(Node& root, const std::vector<ConfigOverride>& overrides) {
+void apply_overrides(Node& root, const std::vector<ConfigOverride>& overrides, Complaints& complaints) {
   std::size_t layer = 0;
-  for (const ConfigOverride& change : overrides) {
-    const Source source{change.flag, 1, 1, ++layer};
-    const bool is_yaml = change.flag == "--set";
-    Source value_source = source;
-    value_source.column = change.value_column;
-    Node value = is_yaml ? parse_yaml(change.value, value_source) : Node::scalar(change.value);
-    if (!is_yaml) value.source = value_source;
-
-    Node* place = &root;
-    std::string path;
-    for (const std::string& part : split_path(change, source)) {
-      place = &step_into(*place, part, path, source);
-      path += (path.empty() ? "" : ".") + part;
-    }
-    *place = std::move(value);
-  }
+  for (const ConfigOverride& change : overrides)
+    complaints.collect(change.path, [&] { apply(root, change, ++layer); });
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/training/config/complaints.h"
 #include "weft/training/config/node.h"
 
 namespace weft {
@@ -22,8 +23,8 @@ struct ConfigOverride {
 [[nodiscard]] ConfigOverride flag_override(std::string flag, std::string path, std::string value);
 
 /// Puts the values into the tree, each replacing the old value whole. Missing blocks are made, a list item
-/// one past the end appends. Throws ConfigError for a path through a value that is no block or list, and for
-/// an item that does not exist. Whether the keys exist is found out when the tree is read.
-void apply_overrides(Node& root, const std::vector<ConfigOverride>& overrides);
+/// one past the end appends. Complained of is a value that is no YAML, a path through a value that is no
+/// block or list, and an item that does not exist. Whether the keys exist is found out when the tree is read.
+void apply_overrides(Node& root, const std::vector<ConfigOverride>& overrides, Complaints& complaints);
 
 }  // namespace weft

@@ -23,15 +23,7 @@ bool same_schedule(const std::string& a, const std::string& b) {
   return a == b || (known != nullptr && known == find_schedule(b));
 }
 
-}  // namespace
-
-void resolve_schedule_spellings(Node& root) {
-  Node* parallelism = find_value(&root, "parallelism");
-  Node* engine = find_value(parallelism, "pp_engine");
-  if (engine == nullptr) {
-    if (parallelism != nullptr) parallelism->erase("pp_engine");
-    return;
-  }
+void unite(Node& root, Node* engine) {
   if (engine->kind != Node::Kind::scalar) {
     throw config_error(engine->source, engine_path,
                        engine->describe() + " where a schedule's name is expected");
@@ -61,7 +53,16 @@ void resolve_schedule_spellings(Node& root) {
       pipeline->add("schedule", std::move(moved));
     }
   }
-  find_value(&root, "parallelism")->erase("pp_engine");
+}
+
+}  // namespace
+
+void resolve_schedule_spellings(Node& root, Complaints& complaints) {
+  Node* parallelism = find_value(&root, "parallelism");
+  if (Node* engine = find_value(parallelism, "pp_engine"))
+    complaints.collect("pipeline_parallel.schedule", [&] { unite(root, engine); });
+  parallelism = find_value(&root, "parallelism");  // unite may have moved it
+  if (parallelism != nullptr && parallelism->kind == Node::Kind::block) parallelism->erase("pp_engine");
 }
 
 bool is_schedule_file(const std::string& schedule) { return schedule.ends_with(".csv"); }

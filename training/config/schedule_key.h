@@ -3,14 +3,15 @@
 #include <cstdint>
 #include <string>
 
+#include "weft/training/config/complaints.h"
 #include "weft/training/config/nanotron_config.h"
 #include "weft/training/config/node.h"
 
 namespace weft {
 
 /// Nanotron's `parallelism.pp_engine` is another spelling of `pipeline_parallel.schedule`: moves it there.
-/// The one of the later override wins; throws ConfigError when two in one place name different schedules.
-void resolve_schedule_spellings(Node& root);
+/// The one of the later override wins; it is complained of when two in one place name different schedules.
+void resolve_schedule_spellings(Node& root, Complaints& complaints);
 
 /// Whether `schedule` names a file with a custom order.
 [[nodiscard]] bool is_schedule_file(const std::string& schedule);

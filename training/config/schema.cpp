@@ -1,5 +1,7 @@
 #include "weft/training/config/schema.h"
 
+#include <set>
+
 #include "weft/training/config/schema_parts.h"
 
 namespace weft::schema {
@@ -28,6 +30,9 @@ Table parallelism(ParallelismConfig& c) {
       {"pp", integer(c.pp, {1, most_ranks})},
       {"tp", integer(c.tp, {1, most_ranks})},
       {"recompute_layer", boolean(c.recompute_layer)},
+      {"recompute_granularity",
+       moved("parallelism.recompute_layer", "recompute_layer: true or false", without_effect(Kind::text))},
+      {"moe_layer_recompute", not_supported("mixture of experts", {"false"})},
       {"tp_mode", without_effect(Kind::text)},
       {"tp_linear_async_communication", without_effect(Kind::boolean)},
       {"tp_recompute_allgather", without_effect(Kind::boolean)},
@@ -87,7 +92,7 @@ Table tokenizer(TokenizerConfig& c) {
 Table tokens(TokensConfig& c) {
   return {
       {"sequence_length", integer(c.sequence_length, {1, most_positions}), required},
-      {"train_steps", integer(c.train_steps, {1, most_steps}), required},
+      {"train_steps", integer(c.train_steps, {1, most_steps}), for_training},
       {"micro_batch_size", integer(c.micro_batch_size, {1, most_samples}), required},
       {"batch_accumulation_per_replica", integer(c.batch_accumulation_per_replica, {1, most_samples}),
        required},
@@ -170,15 +175,28 @@ Table table_of(NanotronConfig& c) {
       {"tokenizer", block(tokenizer(c.tokenizer))},
       {"model", model_value(c.model), required},
       {"tokens", block(tokens(c.tokens)), required},
-      {"data_stages", blocks(c.data_stages, data_stage_table), required},
-      {"optimizer", block(optimizer(c.optimizer)), required},
+      {"data", older_data()},
+      {"data_stages", blocks(c.data_stages, data_stage_table), for_training},
+      {"optimizer", block(optimizer(c.optimizer)), for_training},
       {"logging", block(logging(c.logging))},
       {"checkpoints", block(checkpoints(c.checkpoints))},
       {"metrics_logging", tool_not_in_weft()},
       {"profiler", tool_not_in_weft()},
       {"lighteval", tool_not_in_weft()},
       {"s3_upload", tool_not_in_weft()},
+      {"doremi", not_supported("DoReMi, only data_stages")},
   };
+}
+
+void read_all(const Node& tree, NanotronConfig& config, Reading& reading) {
+  const Table table = table_of(config);
+  std::set<std::string> twice;
+  for (const std::string& path : paths_inside(table)) {
+    const std::string key = path.substr(path.rfind('.') + 1);
+    if (!reading.homes.emplace(key, path).second) twice.insert(key);
+  }
+  for (const std::string& key : twice) reading.homes.erase(key);
+  read_table(tree, "", table, reading);
 }
 
 }  // namespace weft::schema

@@ -1,6 +1,9 @@
 // The `data_stages` list: which data from which step on. The kind of a dataset is chosen by its key.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "weft/base/text/spelling.h"
 #include "weft/training/config/schema_parts.h"
@@ -25,9 +28,26 @@ Table alternative(TokenFileConfig& c) {
   };
 }
 
+/// The older form of a blend is a block, folder: weight; what it says is complained of in today's form.
+Value dataset_folder(std::vector<std::string>& folders) {
+  Value value = paths(folders);
+  value.read = [read = value.read](const Node& node, const std::string& path, Reading& reading) {
+    if (node.kind != Node::Kind::block) return read(node, path, reading);
+    std::string names;
+    std::string weights;
+    for (std::size_t i = 0; i < node.keys.size(); ++i) {
+      names += (i == 0 ? "" : ", ") + node.keys[i];
+      weights += (i == 0 ? "" : ", ") + node.children[i].text;
+    }
+    throw config_error(node.source, path, "a block of folders and weights is the older form of a blend",
+                       fmt::format("dataset_folder: [{}] with dataset_weights: [{}]", names, weights));
+  };
+  return value;
+}
+
 Table alternative(NanosetConfig& c) {
   return {
-      {"dataset_folder", paths(c.dataset_folder), required},
+      {"dataset_folder", dataset_folder(c.dataset_folder), required},
       {"dataset_weights", numbers(c.dataset_weights, {.least = 0, .with_least = false})},
       {"token_size_in_bytes", optional_integer(c.token_size_in_bytes, {2, 4})},
       {"vocab_size", optional_integer(c.vocab_size, {1, most_tokens})},
@@ -69,6 +89,16 @@ bool read_if_named(DatasetConfig& dataset, const Node& node, const std::string& 
   throw config_error(node.source, path, node.describe() + " names no data", kinds);
 }
 
+std::vector<std::string> paths_inside_datasets() {
+  TextFilesConfig text;
+  TokenFileConfig tokens;
+  NanosetConfig nanoset;
+  std::set<std::string> paths;
+  for (const Table& table : {alternative(text), alternative(tokens), alternative(nanoset)})
+    for (std::string& path : paths_inside(table)) paths.insert(std::move(path));
+  return {paths.begin(), paths.end()};
+}
+
 Value dataset(DatasetConfig& c) {
   return {[&c](const Node& node, const std::string& path, Reading& reading) {
             const bool found =
@@ -88,7 +118,8 @@ Value dataset(DatasetConfig& c) {
                   }
                 },
                 c);
-          }};
+          },
+          paths_inside_datasets()};
 }
 
 Table data(DataConfig& c) {
@@ -108,6 +139,15 @@ Table data_stage_table(DataStageConfig& c) {
       {"sequence_length", optional_integer(c.sequence_length, {1, most_positions})},
       {"data", block(data(c.data)), required},
   };
+}
+
+Value older_data() {
+  return moved("data_stages", "data_stages: [{name: ..., start_training_step: 1, data: ...}]",
+               {[](const Node& node, const std::string& path, Reading& reading) {
+                  DataConfig ignored;
+                  read_table(node, path, data(ignored), reading);
+                },
+                nullptr});
 }
 
 }  // namespace weft::schema

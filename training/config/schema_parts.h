@@ -15,5 +15,7 @@ inline constexpr std::int64_t largest_integer = std::numeric_limits<std::int64_t
 
 [[nodiscard]] Value model_value(ModelArgs& model);             // schema_model.cpp
 [[nodiscard]] Table data_stage_table(DataStageConfig& stage);  // schema_data.cpp
+/// The `data` block of the dialect before data_stages.
+[[nodiscard]] Value older_data();  // schema_data.cpp
 
 }  // namespace weft::schema

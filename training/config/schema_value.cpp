@@ -49,7 +49,7 @@ std::vector<std::string> read_texts(const Node& node, const std::string& path, R
   for (std::size_t i = 0; i < node.children.size(); ++i) {
     const std::string item_path = join(path, std::to_string(i));
     reading.sources.add(item_path, node.children[i].source);
-    result.push_back(read(node.children[i], item_path));
+    reading.complaints.collect(item_path, [&] { result.push_back(read(node.children[i], item_path)); });
   }
   return result;
 }
@@ -83,15 +83,41 @@ Value list_of_texts(std::vector<std::string>& target, ReadText read) {
           }};
 }
 
-[[noreturn]] void unknown_key(const Node& node, std::size_t i, const std::string& path, const Table& table) {
+/// Where a key belongs that stands at `path`; empty when that is nowhere else, or in several places.
+std::string home_of(const std::string& key, const std::string& path, const Reading& reading) {
+  const auto home = reading.homes.find(key);
+  if (home == reading.homes.end()) return {};
+  std::string here;  // items of lists are all alike
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    here = join(here, part.find_first_not_of("0123456789") == std::string::npos ? "0" : part);
+    begin = end + 1;
+  }
+  return here == home->second ? std::string() : home->second;
+}
+
+void complain_of_unknown_key(const Node& node, std::size_t i, const std::string& path, const Table& table,
+                             Reading& reading) {
+  const std::string& key = node.keys[i];
   std::vector<std::string_view> names;
   for (const Row& row : table) {
     if (row.value.write) names.push_back(row.key);
   }
-  const std::string_view nearest = nearest_spelling(node.keys[i], names);
-  const std::string hint = nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest);
-  throw config_error(node.key_sources[i], join(path, node.keys[i]), "is not a known key" + hint,
-                     list_of(names));
+  const std::string_view nearest = nearest_spelling(key, names);
+  const std::string home = home_of(key, join(path, key), reading);
+  std::string hint;
+  if (!home.empty()) {
+    hint = fmt::format(" here, it belongs to {}", home);
+    reading.complaints.excuse(home);
+    for (std::size_t end = home.rfind('.'); end != std::string::npos; end = home.rfind('.', end - 1))
+      reading.complaints.expect_missing(home.substr(0, end));
+  } else if (!nearest.empty()) {
+    hint = fmt::format(", did you mean '{}'?", nearest);
+    reading.complaints.excuse(join(path, nearest));
+  }
+  reading.complaints.add(config_error(node.key_sources[i], join(path, key), "is not a known key" + hint,
+                                      home.empty() ? list_of(names) : std::string()));
 }
 
 }  // namespace
@@ -212,11 +238,13 @@ Value optional_path(std::optional<std::string>& target) {
 }
 
 Value numbers(std::vector<double>& target, NumberRange range) {
-  return {[&target, range](const Node& node, const std::string& path, Reading&) {
+  return {[&target, range](const Node& node, const std::string& path, Reading& reading) {
             if (node.kind != Node::Kind::list) wrong_type(node, path, "a list of numbers");
             target.clear();
             for (std::size_t i = 0; i < node.children.size(); ++i) {
-              target.push_back(read_number(node.children[i], join(path, std::to_string(i)), range));
+              const std::string item_path = join(path, std::to_string(i));
+              reading.complaints.collect(
+                  item_path, [&] { target.push_back(read_number(node.children[i], item_path, range)); });
             }
           },
           [&target] {
@@ -230,7 +258,7 @@ Value block(Table table) {
   return {[table](const Node& node, const std::string& path, Reading& reading) {
             read_table(node, path, table, reading);
           },
-          [table] { return write_table(table); }};
+          [table] { return write_table(table); }, paths_inside(table)};
 }
 
 Value choice_of_words(std::function<int()> get, std::function<void(int)> set, std::vector<Word> words) {
@@ -297,6 +325,25 @@ Value not_supported(std::string_view feature, std::vector<std::string_view> allo
           nullptr};
 }
 
+Value moved(std::string_view today, std::string_view how, Value value) {
+  return {[today, how, read = std::move(value.read)](const Node& node, const std::string& path,
+                                                     Reading& reading) {
+            reading.complaints.excuse(std::string(today));
+            reading.complaints.add(config_error(node.source, path, fmt::format("has become {}", today), how));
+            read(node, path, reading);
+          },
+          nullptr};
+}
+
+std::vector<std::string> paths_inside(const Table& table) {
+  std::vector<std::string> paths;
+  for (const Row& row : table) {
+    paths.emplace_back(row.key);
+    for (const std::string& path : row.value.inside) paths.push_back(join(std::string(row.key), path));
+  }
+  return paths;
+}
+
 void read_table(const Node& node, const std::string& path, const Table& table, Reading& reading) {
   if (node.kind != Node::Kind::block) {
     if (!node.is_null()) wrong_type(node, path, "a block of keys");
@@ -304,18 +351,22 @@ void read_table(const Node& node, const std::string& path, const Table& table, R
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
     const bool known =
         std::any_of(table.begin(), table.end(), [&](const Row& row) { return row.key == node.keys[i]; });
-    if (!known) unknown_key(node, i, path, table);
+    if (!known) complain_of_unknown_key(node, i, path, table, reading);
   }
   for (const Row& row : table) {
     const Node* value = node.find(row.key);
     const std::string value_path = join(path, row.key);
-    if (value == nullptr || value->is_null()) {
-      if (row.required)
-        throw config_error(value == nullptr ? node.source : value->source, value_path, "is missing");
+    if (value != nullptr && !value->is_null()) {
+      reading.sources.add(value_path, value->source);
+      reading.complaints.collect(value_path, [&] { row.value.read(*value, value_path, reading); });
       continue;
     }
-    reading.sources.add(value_path, value->source);
-    row.value.read(*value, value_path, reading);
+    const bool needed =
+        row.need == Need::always || (row.need == Need::training && reading.use == ConfigUse::training);
+    if (!needed || reading.complaints.is_excused(value_path)) continue;
+    reading.complaints.add(
+        config_error(value == nullptr ? node.source : value->source, value_path, "is missing"));
+    reading.complaints.give_up(value_path);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "weft/training/config/complaints.h"
+#include "weft/training/config/config_use.h"
 #include "weft/training/config/node.h"
 #include "weft/training/config/source.h"
 
@@ -19,22 +22,35 @@ namespace weft::schema {
 struct Reading {
   ConfigSources& sources;
   std::vector<std::string>& notices;  ///< what was accepted but is ignored, one line each
+  Complaints& complaints;
+  ConfigUse use = ConfigUse::training;
+  /// Where every key that stands in one place only belongs: name -> whole path.
+  std::map<std::string, std::string, std::less<>> homes = {};
 };
 
-/// One value of the configuration. `read` gets a node that is not null and throws ConfigError; `write` is
-/// empty for keys that are accepted but not kept.
+struct Row;
+
+/// One value of the configuration. `read` gets a node that is not null and throws ConfigError for a value
+/// that is wrong as a whole; what is wrong inside it goes to the reading's complaints. `write` is empty for
+/// keys that are accepted but not kept.
 struct Value {
   std::function<void(const Node& node, const std::string& path, Reading& reading)> read;
   std::function<Node()> write;
+  std::vector<std::string> inside = {};  ///< of a block: the paths of all keys in it
 };
 
-/// One key of a block. A key that is missing or null keeps its default, unless it is required.
+/// A key that is missing or null keeps its default, unless it is required: by every use of the configuration,
+/// or by a training alone.
+enum class Need { none, training, always };
+constexpr Need required = Need::always;
+constexpr Need for_training = Need::training;
+
+/// One key of a block.
 struct Row {
   std::string_view key;
   Value value;
-  bool required = false;
+  Need need = Need::none;
 };
-constexpr bool required = true;
 
 using Table = std::vector<Row>;
 
@@ -109,10 +125,16 @@ Value without_effect(Kind kind);
 Value tool_not_in_weft();
 /// A feature weft does not have: only null or one of `allowed` passes.
 Value not_supported(std::string_view feature, std::vector<std::string_view> allowed = {});
+/// A key of an older dialect. `today` is the path that it became, `how` how that is written; `value` reads
+/// what it holds, so that this is checked as well.
+Value moved(std::string_view today, std::string_view how, Value value);
 
-/// Reads a block by its table: unknown keys first, then every row. `path` is empty for the whole file.
+/// Reads a block by its table: unknown keys first, then every row. What is wrong with a key is complained of,
+/// the rest is read. `path` is empty for the whole file. Throws ConfigError when `node` is no block.
 void read_table(const Node& node, const std::string& path, const Table& table, Reading& reading);
 [[nodiscard]] Node write_table(const Table& table);
+/// The paths of all keys of a table, below it.
+[[nodiscard]] std::vector<std::string> paths_inside(const Table& table);
 
 /// `path.key`, or `key` at the top.
 [[nodiscard]] std::string join(const std::string& path, std::string_view key);
@@ -126,6 +148,14 @@ void read_table(const Node& node, const std::string& path, const Table& table, R
 void require_list(const Node& node, const std::string& path);
 
 template <class Item>
+std::vector<std::string> paths_inside_item(Table (*table_of)(Item&)) {
+  Item item;
+  std::vector<std::string> paths = paths_inside(table_of(item));
+  for (std::string& path : paths) path.insert(0, "0.");
+  return paths;
+}
+
+template <class Item>
 Value blocks(std::vector<Item>& target, Table (*table_of)(Item&)) {
   return {[&target, table_of](const Node& node, const std::string& path, Reading& reading) {
             require_list(node, path);
@@ -133,14 +163,16 @@ Value blocks(std::vector<Item>& target, Table (*table_of)(Item&)) {
             for (std::size_t i = 0; i < target.size(); ++i) {
               const std::string item_path = join(path, std::to_string(i));
               reading.sources.add(item_path, node.children[i].source);
-              read_table(node.children[i], item_path, table_of(target[i]), reading);
+              reading.complaints.collect(
+                  item_path, [&] { read_table(node.children[i], item_path, table_of(target[i]), reading); });
             }
           },
           [&target, table_of] {
             Node node = Node::list();
             for (Item& item : target) node.children.push_back(write_table(table_of(item)));
             return node;
-          }};
+          },
+          paths_inside_item(table_of)};
 }
 
 }  // namespace weft::schema

@@ -34,13 +34,13 @@ Source ConfigSources::find(std::string_view path) const {
   }
 }
 
-ConfigError config_error(const Source& source, std::string_view path, std::string_view problem,
-                         std::string_view allowed) {
+ValueError config_error(const Source& source, std::string_view path, std::string_view problem,
+                        std::string_view allowed) {
   std::string text = source.prefix();
   if (!path.empty()) text += printable(path) + ": ";
   text += printable(problem);
   if (!allowed.empty()) text += "; allowed: " + printable(allowed);
-  return ConfigError(text);
+  return {source, path, text};
 }
 
 std::string in_quotes(std::string_view text) {

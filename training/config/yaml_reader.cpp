@@ -9,9 +9,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <unordered_map>
-#include <unordered_set>
+#include <utility>
 
 #include "weft/training/config/binary_scalar.h"
 
@@ -31,7 +32,9 @@ std::size_t count_values(const Node& node) {
 /// Builds the tree from yaml-cpp's events.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(const Source& start) : start_(start) { root_.source = start; }
+  TreeBuilder(const Source& start, Complaints& complaints) : start_(start), complaints_(complaints) {
+    root_.source = start;
+  }
 
   Node take() { return std::move(root_); }
 
@@ -85,9 +88,11 @@ class TreeBuilder final : public YAML::EventHandler {
     Node node;
     YAML::anchor_t anchor;
     bool has_key = false;
+    bool merges = false;  ///< the key is `<<`
     std::string key;
     Source key_source;
-    std::unordered_set<std::string> keys;
+    std::unordered_map<std::string, std::size_t> places;  ///< of the keys in the node
+    std::vector<Node> merged;                             ///< blocks to take keys from, the strongest first
   };
   struct Anchored {
     Node node;
@@ -129,12 +134,13 @@ class TreeBuilder final : public YAML::EventHandler {
     if (open_.size() == deepest) {
       throw config_error(place(mark), "", fmt::format("nested deeper than {} levels", deepest));
     }
-    open_.push_back({located(std::move(node), mark), anchor, false, {}, {}, {}});
+    open_.push_back({located(std::move(node), mark), anchor, false, false, {}, {}, {}, {}});
   }
 
   void close() {
     Open done = std::move(open_.back());
     open_.pop_back();
+    take_merged(done);
     finish(done.anchor, std::move(done.node));
   }
 
@@ -154,10 +160,11 @@ class TreeBuilder final : public YAML::EventHandler {
       parent.node.children.push_back(std::move(node));
     } else if (!parent.has_key) {
       take_key(parent, std::move(node));
+    } else if (parent.merges) {
+      merge(parent, std::move(node));
+      parent.has_key = false;
     } else {
-      parent.node.keys.push_back(std::move(parent.key));
-      parent.node.key_sources.push_back(std::move(parent.key_source));
-      parent.node.children.push_back(std::move(node));
+      put(parent, std::move(parent.key), parent.key_source, std::move(node));
       parent.has_key = false;
     }
   }
@@ -165,11 +172,52 @@ class TreeBuilder final : public YAML::EventHandler {
   void take_key(Open& parent, Node node) {
     if (node.kind != Node::Kind::scalar)
       throw config_error(node.source, path(), "a key that is " + node.describe());
-    const bool is_new = parent.keys.insert(node.text).second;
+    parent.merges = node.plain && node.text == "<<";
+    const bool is_new = parent.merges || !parent.places.contains(node.text);
     parent.key = std::move(node.text);
     parent.key_source = node.source;
     parent.has_key = true;
-    if (!is_new) throw config_error(node.source, path(), "is given twice");
+    if (!is_new) complaints_.add(config_error(node.source, path(), "is given twice"));
+  }
+
+  /// A key that is there already gets the new value.
+  static void put(Open& block, std::string key, const Source& key_source, Node value) {
+    const auto [place, is_new] = block.places.try_emplace(key, block.node.keys.size());
+    if (is_new) {
+      block.node.keys.push_back(std::move(key));
+      block.node.key_sources.push_back(key_source);
+      block.node.children.push_back(std::move(value));
+    } else {
+      block.node.key_sources[place->second] = key_source;
+      block.node.children[place->second] = std::move(value);
+    }
+  }
+
+  /// `value` is what a `<<` of the block says: a block, or a list of blocks of which earlier ones win. A
+  /// later
+  /// `<<` wins over an earlier one, as in PyYAML.
+  void merge(Open& block, Node value) {
+    const bool is_list = value.kind == Node::Kind::list;
+    std::vector<Node> from;
+    if (is_list) {
+      from = std::move(value.children);
+    } else {
+      from.push_back(std::move(value));
+    }
+    for (const Node& node : from)
+      if (node.kind != Node::Kind::block)
+        throw config_error(node.source, path(), node.describe() + " cannot be merged",
+                           "a block of keys, or a list of them, mostly as *aliases");
+    block.merged.insert(block.merged.begin(), std::make_move_iterator(from.begin()),
+                        std::make_move_iterator(from.end()));
+  }
+
+  /// Adds the keys of the merged blocks that the block does not have itself. They keep their own places.
+  static void take_merged(Open& block) {
+    for (Node& from : block.merged)
+      for (std::size_t i = 0; i < from.keys.size(); ++i)
+        if (!block.places.contains(from.keys[i]))
+          put(block, std::move(from.keys[i]), from.key_sources[i], std::move(from.children[i]));
   }
 
   [[nodiscard]] bool expects_key() const {
@@ -188,6 +236,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   Source start_;
+  Complaints& complaints_;
   Node root_ = Node::scalar("");
   std::vector<Open> open_;
   std::unordered_map<YAML::anchor_t, Anchored> anchored_;
@@ -213,12 +262,12 @@ void refuse_control_characters(std::string_view text, const Source& start) {
 
 }  // namespace
 
-Node parse_yaml(std::string_view text, const Source& start) {
+Node parse_yaml(std::string_view text, const Source& start, Complaints& complaints) {
   refuse_control_characters(text, start);
   // These bytes at the start would make yaml-cpp read UTF-16, unless UTF-8's own mark stands before them.
   const bool looks_like_utf16 = text.starts_with('\xfe') || text.starts_with('\xff');
   std::istringstream stream(std::string(looks_like_utf16 ? "\xef\xbb\xbf" : "").append(text));
-  TreeBuilder builder(start);
+  TreeBuilder builder(start, complaints);
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {
@@ -227,6 +276,13 @@ Node parse_yaml(std::string_view text, const Source& start) {
     throw config_error(builder.place(e.mark), "", "not YAML: " + e.msg);
   }
   return builder.take();
+}
+
+Node parse_yaml(std::string_view text, const Source& start) {
+  Complaints complaints;
+  Node root = parse_yaml(text, start, complaints);
+  complaints.throw_if_any();
+  return root;
 }
 
 std::string read_config_file(const std::string& path) {
