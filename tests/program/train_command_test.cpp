@@ -93,7 +93,8 @@ TEST_F(TrainCommand, SaysWhatItWouldStartAndStartsNothing) {
   EXPECT_THAT(
       outcome.out,
       AllOf(HasSubstr("2 processes on this host: schedule 1f1b, 2 stages, 8 micro-batches a step, 3 steps\n"),
-            HasSubstr("rank 1: stage 1, WEFT_RANK=1 WEFT_WORLD_SIZE=2 "), Not(HasSubstr("--dry-run"))));
+            HasSubstr("rank 1: stage 1 (4 layers), WEFT_RANK=1 WEFT_WORLD_SIZE=2 "),
+            Not(HasSubstr("--dry-run"))));
   EXPECT_FALSE(exists("runs"));
 }
 
@@ -196,10 +197,10 @@ TEST_F(TrainCommand, GoesOnWithTheNewestRunOfThatName) {
   ASSERT_TRUE(exists("runs/tiny-2/result.json"));
   const Outcome latest = weft(train + "2 --resume latest");
   ASSERT_EQ(latest.status, 0) << latest.err;
-  EXPECT_THAT(text_of("runs/tiny-2/metrics.jsonl"), HasSubstr("\"step\": 2,"));
+  EXPECT_THAT(text_of("runs/tiny-2/metrics.jsonl"), HasSubstr("\"step\":2,"));
   EXPECT_FALSE(exists("runs/tiny-3"));
   EXPECT_EQ(weft(train + "3 --resume auto").status, 0);
-  EXPECT_THAT(text_of("runs/tiny-2/metrics.jsonl"), HasSubstr("\"step\": 3,"));
+  EXPECT_THAT(text_of("runs/tiny-2/metrics.jsonl"), HasSubstr("\"step\":3,"));
   EXPECT_EQ(weft(train + "1 --set general.run=fresh --resume auto").status, 0) << "from the start";
 }
 
