@@ -6,6 +6,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -190,29 +191,21 @@ class Pipeline::ProcessBackend final : public Backend {
   ProcessBackend(PipelineConfig given, const RankEnvironment& environment)
       : Backend(std::move(given)), process_(environment, {{"pipeline", describe(plan)}}) {
     try {
-      if (environment.world_size != plan.schedule.ranks)
-        throw ConfigError(
-            fmt::format("this pipeline has {} ranks, it was launched with {}; allowed: weft launch -n {}",
-                        plan.schedule.ranks, environment.world_size, plan.schedule.ranks));
-      RankOptions options = make_options(config, environment.local_world_size);
-      options.spin = process_.spin();
-      rank_ = std::make_unique<Rank>(process_.rank(), plan, config.stages, config.optimizer,
-                                     process_.transport(), std::move(options));
+      make_rank(environment.local_world_size);
     } catch (...) {
       process_.report_failure(std::current_exception());
       throw;
     }
-    process_.watch(rank_->loop());
-    rank_->actor().observe(&process_);
-    events.resize(1);
   }
   ~ProcessBackend() override {
+    if (failed_) return;
     try {
-      if (!failed_) process_.finish();
-    } catch (const Error& e) {
+      if (std::uncaught_exceptions() > exceptions_)
+        throw Error("the program ends its pipeline by an exception of its own");
+      process_.finish();
+    } catch (...) {
       process_.report_failure(std::current_exception());
     }
-    process_.unwatch();
   }
 
   std::vector<Rank*> ranks() override { return {rank_.get()}; }
@@ -243,6 +236,21 @@ class Pipeline::ProcessBackend final : public Backend {
   }
 
  private:
+  void make_rank(std::uint32_t ranks_here) {
+    if (process_.world_size() != plan.schedule.ranks)
+      throw ConfigError(
+          fmt::format("this pipeline has {} ranks, it was launched with {}; allowed: weft launch -n {}",
+                      plan.schedule.ranks, process_.world_size(), plan.schedule.ranks));
+    RankOptions options = make_options(config, ranks_here);
+    options.spin = process_.spin();
+    options.tell_failure = [this](std::exception_ptr error) { process_.report_failure(error); };
+    rank_ = std::make_unique<Rank>(process_.rank(), plan, config.stages, config.optimizer,
+                                   process_.transport(), std::move(options));
+    watch_ = process_.watch(rank_->loop());
+    rank_->actor().observe(&process_);
+    events.resize(1);
+  }
+
   void for_each_rank(const std::function<void(Rank&)>& work) override {
     try {
       work(*rank_);
@@ -256,7 +264,9 @@ class Pipeline::ProcessBackend final : public Backend {
 
   RankProcess process_;
   std::unique_ptr<Rank> rank_;
+  LoopWatch watch_;
   bool failed_ = false;
+  int exceptions_ = std::uncaught_exceptions();  // that were under way when this was made
 };
 
 // All ranks are threads that wait for the next call.
@@ -317,7 +327,7 @@ class Pipeline::ThreadBackend final : public Backend {
     ranks_[number] =
         std::make_unique<Rank>(number, plan, config.stages, config.optimizer, transport, std::move(options));
     Rank& rank = *ranks_[number];
-    threads_.watch(number, rank.loop());
+    const LoopWatch watch = threads_.watch(number, rank.loop());
     std::uint64_t seen = 0;
     for (;;) {
       const std::function<void(Rank&)>* work = nullptr;
@@ -334,7 +344,6 @@ class Pipeline::ThreadBackend final : public Backend {
       if (work == nullptr) break;
       (*work)(rank);
     }
-    threads_.unwatch(number);
   }
 
   void for_each_rank(const std::function<void(Rank&)>& work) override {

@@ -76,9 +76,18 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
       queue_(make_queue(options_.device)),
       arena_(plan.memory(pipeline_rank()).total(), fmt::format("rank {}", rank), options_.device),
       optimizer_(optimizer()) {
+  try {
+    make(stages, transport);
+  } catch (...) {
+    if (options_.tell_failure) options_.tell_failure(std::current_exception());
+    throw;
+  }
+}
+
+void Rank::make(const StageFactory& stages, Transport& transport) {
   for (const std::uint16_t stage : view_.stages()) {
-    stages_.push_back(stages(stage, static_cast<std::uint16_t>(plan.schedule.stage_count)));
-    stages_.back()->plan(plan.inputs[stage]);
+    stages_.push_back(stages(stage, static_cast<std::uint16_t>(plan_.schedule.stage_count)));
+    stages_.back()->plan(plan_.inputs[stage]);
     stages_.back()->allocate(arena_, *queue_);
     gradient_ranges_.push_back(gradient_range(stage, stages_.back()->parameters()));
     auto& gradients = gradients_.emplace_back();
@@ -90,37 +99,38 @@ Rank::Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& sta
     own_squares_.resize(std::max(own_squares_.size(), gradients.size()));
   }
   optimizer_->allocate(parameters_, arena_, *queue_);
-  mailbox_ = std::make_unique<Mailbox>(rank, edges_of(plan, mesh_, rank), plan.schedule.microbatches, arena_,
-                                       loop_, transport, view_);
+  mailbox_ = std::make_unique<Mailbox>(rank_, edges_of(plan_, mesh_, rank_), plan_.schedule.microbatches,
+                                       arena_, loop_, transport, view_);
   std::unique_ptr<Policy> policy;
   if (options_.policy) {
-    policy = options_.policy(plan.schedule, pipeline_rank());
+    policy = options_.policy(plan_.schedule, pipeline_rank());
     if (!policy) throw Error(fmt::format("the policy factory made no policy for rank {}", pipeline_rank()));
-    policy = std::make_unique<InTurnPolicy>(std::move(policy), plan.schedule.stages_of[pipeline_rank()],
-                                            plan.schedule.microbatches);
+    policy = std::make_unique<InTurnPolicy>(std::move(policy), plan_.schedule.stages_of[pipeline_rank()],
+                                            plan_.schedule.microbatches);
   } else {
-    policy = make_policy(plan.schedule, pipeline_rank());
+    policy = make_policy(plan_.schedule, pipeline_rank());
   }
-  actor_ = std::make_unique<StageActor>(pipeline_rank(), plan, stages_, std::move(policy), *mailbox_, view_,
+  actor_ = std::make_unique<StageActor>(pipeline_rank(), plan_, stages_, std::move(policy), *mailbox_, view_,
                                         arena_, *queue_, options_.threads);
-  pipeline_ = std::make_unique<Group>(GroupNumber::pipeline, mesh_.pipeline_of(rank), rank, mailbox_->side());
+  pipeline_ =
+      std::make_unique<Group>(GroupNumber::pipeline, mesh_.pipeline_of(rank_), rank_, mailbox_->side());
 
   // Tied gradients from other ranks land in memory of their own; the sum comes back straight into the second
   // use's gradient.
-  tie_buffers_.resize(plan.ties.size());
-  tied_arrivals_.resize(plan.ties.size());
-  const std::uint32_t replica = mesh_.replica_of(rank);
-  for (std::uint32_t i = 0; i < plan.ties.size(); ++i) {
-    const TiedPair& tie = plan.ties[i];
-    const std::uint32_t first_rank = mesh_.world_rank(plan.schedule.rank_of[tie.first_stage], replica);
-    const std::uint32_t second_rank = mesh_.world_rank(plan.schedule.rank_of[tie.second_stage], replica);
+  tie_buffers_.resize(plan_.ties.size());
+  tied_arrivals_.resize(plan_.ties.size());
+  const std::uint32_t replica = mesh_.replica_of(rank_);
+  for (std::uint32_t i = 0; i < plan_.ties.size(); ++i) {
+    const TiedPair& tie = plan_.ties[i];
+    const std::uint32_t first_rank = mesh_.world_rank(plan_.schedule.rank_of[tie.first_stage], replica);
+    const std::uint32_t second_rank = mesh_.world_rank(plan_.schedule.rank_of[tie.second_stage], replica);
     if (first_rank == second_rank) continue;
-    if (first_rank == rank) {
+    if (first_rank == rank_) {
       tie_buffers_[i] = arena_.take(tie.bytes);
       tied_arrivals_[i] = mailbox_->side().expect(MessageKind::tied_gradient, i, second_rank,
                                                   {tie_buffers_[i], queue_->device()}, tie.bytes);
     }
-    if (second_rank == rank) {
+    if (second_rank == rank_) {
       float* second = parameter(tie.second_stage, tie.second_index).gradient;
       tied_arrivals_[i] =
           mailbox_->side().expect(MessageKind::tied_sum, i, first_rank,

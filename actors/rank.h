@@ -2,6 +2,7 @@
 // One rank with everything it owns: memory, stages, mailbox, actor, optimizer. A training step of the whole
 // pipeline is the same call on every rank.
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -54,6 +55,8 @@ struct RankOptions {
   /// The policy of one rank; empty for the schedule's own. It is wrapped so that W stays in micro-batch
   /// order.
   std::function<std::unique_ptr<Policy>(const Schedule&, std::uint32_t rank)> policy;
+  /// Hears why a rank cannot be made, before what was made of it is destroyed.
+  std::function<void(std::exception_ptr)> tell_failure;
 };
 
 /// After the first exception of any of its functions a rank is dead: every later call throws Error with that
@@ -67,6 +70,8 @@ class Rank {
   Rank(std::uint32_t rank, const PipelinePlan& plan, const StageFactory& stages,
        const OptimizerFactory& optimizer, Transport& transport, RankOptions options);
   ~Rank();
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
 
   /// One training step: every op, tied gradients, the norm, the update. Runs the loop until it is done.
   /// Throws NonFiniteError, PeerFailure, TransportError, and what stages throw.
@@ -106,6 +111,7 @@ class Rank {
   [[nodiscard]] const StepRecord& record() const noexcept { return actor_->record(); }
 
  private:
+  void make(const StageFactory& stages, Transport& transport);
   Task<void> exchange_tied();
   Task<void> agree();
   void write_part();

@@ -25,17 +25,20 @@ RankProcess::RankProcess(const RankEnvironment& environment, std::vector<CommonF
     const std::scoped_lock lock(mutex_);
     if (loop_ != nullptr) loop_->interrupt();
   });
-  transport_ = make_ucx_transport(environment_.rank, environment_.world_size,
-                                  [this](std::vector<std::byte> mine) { return control_->exchange(mine); });
+  try {
+    transport_ = make_ucx_transport(environment_.rank, environment_.world_size,
+                                    [this](std::vector<std::byte> mine) { return control_->exchange(mine); });
+  } catch (...) {
+    report_failure(std::current_exception());
+    throw;
+  }
 }
-
-RankProcess::~RankProcess() { unwatch(); }
 
 Nanoseconds RankProcess::spin() const noexcept {
   return environment_.local_world_size > usable_cores() ? 0 : 20'000;
 }
 
-void RankProcess::watch(EventLoop& loop) {
+LoopWatch RankProcess::watch(EventLoop& loop) {
   loop.on_tick([](void* control) { static_cast<ControlClient*>(control)->tick(); }, control_.get());
   loop.on_interrupt([this] {
     if (const auto failure = control_->failure()) throw PeerFailure(failure->rank, failure->what);
@@ -43,11 +46,12 @@ void RankProcess::watch(EventLoop& loop) {
   const std::scoped_lock lock(mutex_);
   loop_ = &loop;
   if (control_->failure()) loop.interrupt();
-}
-
-void RankProcess::unwatch() {
-  const std::scoped_lock lock(mutex_);
-  loop_ = nullptr;
+  return LoopWatch([this, &loop] {
+    const std::scoped_lock undo_lock(mutex_);
+    loop_ = nullptr;
+    loop.on_tick(nullptr, nullptr);
+    loop.on_interrupt({});
+  });
 }
 
 void RankProcess::finish() {

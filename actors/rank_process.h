@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "weft/actors/event_loop.h"
+#include "weft/actors/loop_watch.h"
 #include "weft/actors/stage_actor.h"
 #include "weft/transport/rendezvous/control_client.h"
 #include "weft/transport/rendezvous/rank_environment.h"
@@ -20,8 +21,6 @@ class RankProcess final : public ActorObserver {
   /// Meets the other ranks. `facts` must be the same on all (the build is one of them already). Throws
   /// TransportError, PeerFailure.
   RankProcess(const RankEnvironment& environment, std::vector<CommonFact> facts);
-  ~RankProcess() override;
-
   [[nodiscard]] std::uint32_t rank() const noexcept { return environment_.rank; }
   [[nodiscard]] std::uint32_t world_size() const noexcept { return environment_.world_size; }
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
@@ -29,14 +28,13 @@ class RankProcess final : public ActorObserver {
   /// How long a loop may spin on this host: nothing when ranks outnumber cores.
   [[nodiscard]] Nanoseconds spin() const noexcept;
 
-  /// Ties the loop to the control connection: heartbeats, and an exception when another rank fails.
-  void watch(EventLoop& loop);
-  /// Before the watched loop is destroyed.
-  void unwatch();
+  /// Ties the loop to the control connection: heartbeats, and an exception when another rank fails. One loop
+  /// at a time.
+  LoopWatch watch(EventLoop& loop);
   /// All work is done: waits for what is still being sent, then leaves in order.
   void finish();
-  /// Tells everybody that this rank fails for the current exception, and returns the text of the first cause
-  /// known.
+  /// Tells everybody that this rank fails for `error`, and returns the text of the first cause known. To be
+  /// called before anything is destroyed that may take its time; later calls only return.
   std::string report_failure(std::exception_ptr error) noexcept;
 
   void working(std::uint64_t ops_done, const Op& op) noexcept override;

@@ -24,7 +24,7 @@ void RankThreads::run(const std::function<void(std::uint32_t, Transport&)>& body
   if (error_) std::rethrow_exception(error_);
 }
 
-void RankThreads::watch(std::uint32_t rank, EventLoop& loop) {
+LoopWatch RankThreads::watch(std::uint32_t rank, EventLoop& loop) {
   loop.on_interrupt([this, rank] {
     const std::scoped_lock lock(mutex_);
     if (error_ && failed_rank_ != rank) throw PeerFailure(failed_rank_, what_);
@@ -32,11 +32,11 @@ void RankThreads::watch(std::uint32_t rank, EventLoop& loop) {
   const std::scoped_lock lock(mutex_);
   loops_[rank] = &loop;
   if (error_) loop.interrupt();
-}
-
-void RankThreads::unwatch(std::uint32_t rank) {
-  const std::scoped_lock lock(mutex_);
-  loops_[rank] = nullptr;
+  return LoopWatch([this, rank, &loop] {
+    const std::scoped_lock undo_lock(mutex_);
+    loops_[rank] = nullptr;
+    loop.on_interrupt({});
+  });
 }
 
 void RankThreads::fail(std::uint32_t rank, std::exception_ptr error) {

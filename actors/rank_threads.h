@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "weft/actors/event_loop.h"
+#include "weft/actors/loop_watch.h"
 #include "weft/transport/transport.h"
 
 namespace weft {
@@ -26,9 +27,7 @@ class RankThreads {
 
   /// Ties a rank's loop to the group: a failure elsewhere makes its next turn throw PeerFailure. Called on
   /// the rank's thread.
-  void watch(std::uint32_t rank, EventLoop& loop);
-  /// Before a watched loop is destroyed.
-  void unwatch(std::uint32_t rank);
+  LoopWatch watch(std::uint32_t rank, EventLoop& loop);
   /// Ends all ranks with the cause `error`; the first call counts. Any thread.
   void fail(std::uint32_t rank, std::exception_ptr error);
   [[nodiscard]] bool failed() const;

@@ -24,7 +24,7 @@
 namespace weft {
 namespace {
 
-RankOptions rank_options(const TrainingSetup& setup, Nanoseconds spin,
+RankOptions rank_options(const TrainingSetup& setup, std::uint32_t rank, Nanoseconds spin,
                          std::function<bool()> background_done) {
   RankOptions options;
   options.clip_gradient = setup.config.optimizer.clip_grad;
@@ -32,6 +32,7 @@ RankOptions rank_options(const TrainingSetup& setup, Nanoseconds spin,
   options.save_requested = setup.options.save_requested;
   options.background_done = std::move(background_done);
   options.spin = spin;
+  options.tell_failure = [&setup, rank](std::exception_ptr error) { setup.tell_failure(rank, error); };
   return options;
 }
 
@@ -52,15 +53,29 @@ RankTrainer::RankTrainer(const TrainingSetup& setup, std::uint32_t rank, Transpo
                          Nanoseconds spin)
     : setup_(setup),
       rank_(rank, setup.plan, setup.stages, setup.optimizer, transport,
-            rank_options(setup, spin, [this] { return !saver_ || saver_->idle(); })) {
-  if (has_first_stage() || has_last_stage() || setup.config.tokens.val_check_interval > 0) {
-    data_.emplace(setup.config, setup.options.sources);
-    batches_.emplace(setup.config, *data_);
+            rank_options(setup, rank, spin, [this] { return !saver_ || saver_->idle(); })) {
+  try {
+    open_data();
+  } catch (...) {
+    setup_.tell_failure(rank, std::current_exception());
+    throw;
   }
 }
 
-bool RankTrainer::has_first_stage() const { return setup_.plan.schedule.rank_of.front() == rank_.rank(); }
-bool RankTrainer::has_last_stage() const { return setup_.plan.schedule.rank_of.back() == rank_.rank(); }
+// Rank 0 may need no data for its stages, but says in checkpoints where they stand.
+void RankTrainer::open_data() {
+  const bool evaluates = setup_.config.tokens.val_check_interval > 0;
+  if (rank_.rank() != 0 && !has_first_stage() && !has_last_stage() && !evaluates) return;
+  data_.emplace(setup_.config, setup_.options.sources);
+  batches_.emplace(setup_.config, *data_);
+}
+
+bool RankTrainer::has_first_stage() const {
+  return setup_.plan.schedule.rank_of.front() == rank_.pipeline_rank();
+}
+bool RankTrainer::has_last_stage() const {
+  return setup_.plan.schedule.rank_of.back() == rank_.pipeline_rank();
+}
 
 RunResult RankTrainer::run() {
   try {
@@ -71,7 +86,8 @@ RunResult RankTrainer::run() {
   } catch (const TransportError&) {
     throw;  // most likely another rank's end
   } catch (const std::exception& e) {
-    report_failure(e.what());
+    setup_.tell_failure(rank_.rank(), std::current_exception());  // before the disk, which may be slow
+    note_failure(e.what());
     throw;
   }
 }
@@ -231,7 +247,7 @@ void RankTrainer::open_saver(std::string model_base) {
                  CheckpointPlace{checkpoints_folder(path_, setup_.config), attempt_, std::move(model_base)});
 }
 
-void RankTrainer::report_failure(const char* what) const noexcept {
+void RankTrainer::note_failure(const char* what) const noexcept {
   if (path_.empty()) return;
   try {
     if (trace_) trace_->tell_of_parts();

@@ -1,6 +1,7 @@
 #pragma once
 // One rank's side of a training: the loop over steps, and what happens between them.
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,6 +26,8 @@ struct TrainingSetup {
   StageFactory stages;
   OptimizerFactory optimizer;
   std::function<bool()> stop_requested;
+  std::function<void(std::uint32_t rank, std::exception_ptr)>
+      tell_failure;  ///< to the launcher or the other ranks
   bool one_process_per_rank = false;
 };
 
@@ -51,6 +54,7 @@ class RankTrainer {
   Start agree_on_start();
   RunResult finish_again(const Start& start);
   RunResult train(const Start& start);
+  void open_data();
   void log_start() const;
   void open_folder(const Start& start);
   void load_start(const Start& start);
@@ -58,7 +62,7 @@ class RankTrainer {
   std::optional<double> evaluate(std::uint64_t step);
   void after_step(std::uint64_t step, const StepReport& report);
   std::string hash_weights();
-  void report_failure(const char* what) const noexcept;
+  void note_failure(const char* what) const noexcept;
   [[nodiscard]] bool has_first_stage() const;
   [[nodiscard]] bool has_last_stage() const;
 

@@ -61,24 +61,24 @@ RunResult Trainer::fit() {
   const OptimizerFactory optimizer = optimizer_.factory(threads);
   const PipelinePlan plan = plan_pipeline(std::move(schedule), stages, optimizer);
   TrainingSetup setup{
-      config_, options_, plan, stages, optimizer, options_.stop_requested, environment.has_value()};
+      config_, options_, plan, stages, optimizer, options_.stop_requested, {}, environment.has_value()};
 
   if (environment) {
     RankProcess process(*environment, {{"CPU level", std::string(cpu::name(cpu::cpu_level()))},
                                        {"configuration", to_yaml(config_)}});
+    setup.stop_requested = [&] {
+      return process.stop_requested() || (options_.stop_requested && options_.stop_requested());
+    };
+    setup.tell_failure = [&](std::uint32_t, std::exception_ptr error) { process.report_failure(error); };
+    std::optional<RankTrainer> trainer;  // ends after a failure was told: it may wait for a slow disk
     try {
-      setup.stop_requested = [&] {
-        return process.stop_requested() || (options_.stop_requested && options_.stop_requested());
-      };
-      RankTrainer trainer(setup, process.rank(), process.transport(), process.spin());
-      process.watch(trainer.rank().loop());
-      trainer.rank().actor().observe(&process);
-      RunResult result = trainer.run();
+      trainer.emplace(setup, process.rank(), process.transport(), process.spin());
+      const LoopWatch watch = process.watch(trainer->rank().loop());
+      trainer->rank().actor().observe(&process);
+      RunResult result = trainer->run();
       process.finish();
-      process.unwatch();
       return result;
     } catch (...) {
-      process.unwatch();
       throw Error(process.report_failure(std::current_exception()));
     }
   }
@@ -89,12 +89,12 @@ RunResult Trainer::fit() {
   std::vector<std::unique_ptr<RankTrainer>> trainers(plan.schedule.ranks);
   RunResult result;
   const Nanoseconds spin = plan.schedule.ranks > usable_cores() ? 0 : 20'000;
+  setup.tell_failure = [&](std::uint32_t rank, std::exception_ptr error) { ranks.fail(rank, error); };
   ranks.run([&](std::uint32_t rank, Transport& transport) {
     trainers[rank] = std::make_unique<RankTrainer>(setup, rank, transport, spin);
-    ranks.watch(rank, trainers[rank]->rank().loop());
+    const LoopWatch watch = ranks.watch(rank, trainers[rank]->rank().loop());
     const RunResult mine = trainers[rank]->run();
     transport.close(now_ns() + 5'000'000'000);
-    ranks.unwatch(rank);
     if (rank == 0) result = mine;
   });
   return result;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -115,12 +116,13 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
 }
 
 std::filesystem::path temporary_sibling(const std::filesystem::path& path) {
-  return path.parent_path() / fmt::format(".{}.tmp-{}", path.filename().string(), ::getpid());
+  static std::atomic<std::uint64_t> names{0};
+  return path.parent_path() / fmt::format(".{}.tmp-{}-{}", path.filename().string(), ::getpid(), ++names);
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view text) {
   const auto temporary = temporary_sibling(path);
-  ::unlink(temporary.c_str());  // left by a process of the same number that was killed
+  ::unlink(temporary.c_str());  // left by a killed process that had this one's number
   DurableFile file(temporary);
   file.write(text);
   file.finish();

@@ -56,7 +56,8 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
 /// CheckpointError.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
-/// The name of the sibling under which `path` is written until it is complete; different in every process.
+/// A name for the sibling under which `path` is written until it is complete; another one at every call, in
+/// this process and in others that live.
 [[nodiscard]] std::filesystem::path temporary_sibling(const std::filesystem::path& path);
 
 /// The whole text of a small file. Throws CheckpointError when it cannot be read, is no regular file or is

@@ -88,6 +88,4 @@ void check_folder_is_free(const std::filesystem::path& folder) {
   if (taken) throw problem;
 }
 
-void FolderLock::keep_in_children() { ::fcntl(descriptor_, F_SETFD, 0); }
-
 }  // namespace weft

@@ -4,8 +4,7 @@
 
 namespace weft {
 
-/// Holds a folder for this process and, after keep_in_children(), for all processes it starts: the folder is
-/// free when the last of them has ended, however it ended.
+/// Holds a folder for this process, however it ends.
 class FolderLock {
  public:
   /// Makes the folder if it is missing and locks its file `.lock`. Throws CheckpointError when another run
@@ -16,9 +15,6 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
   FolderLock& operator=(FolderLock&&) = delete;
-
-  /// Programs started from now on hold the lock as well.
-  void keep_in_children();
 
  private:
   int descriptor_ = -1;

@@ -262,28 +262,5 @@ TEST_F(CheckpointLock, IsFreeOnceAKilledHolderIsGone) {
   const FolderLock lock(folder);
 }
 
-TEST_F(CheckpointLock, LastsAsLongAsAProgramThatInheritedIt) {
-  int pipe_ends[2];
-  ASSERT_EQ(::pipe(pipe_ends), 0);
-  pid_t child = 0;
-  {
-    FolderLock lock(folder);
-    lock.keep_in_children();
-    child = ::fork();
-    if (child == 0) {
-      ::dup2(pipe_ends[0], 0);
-      ::close(pipe_ends[0]);
-      ::close(pipe_ends[1]);
-      ::execlp("cat", "cat", nullptr);
-      ::_exit(1);
-    }
-  }
-  EXPECT_THROW(FolderLock{folder}, CheckpointError);
-  ::close(pipe_ends[0]);
-  ::close(pipe_ends[1]);
-  ::waitpid(child, nullptr, 0);
-  const FolderLock lock(folder);
-}
-
 }  // namespace
 }  // namespace weft

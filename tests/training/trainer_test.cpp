@@ -8,6 +8,7 @@
 
 #include <set>
 
+#include "../support/one_rank_launcher.h"
 #include "../support/paths.h"
 #include "trainer_fixture.h"
 #include "weft/base/error.h"
@@ -16,6 +17,7 @@
 #include "weft/scheduling/simulation/chrome_trace.h"
 #include "weft/scheduling/simulation/trace_analysis.h"
 #include "weft/scheduling/weight_turns.h"
+#include "weft/tests/transport/process_group.h"
 #include "weft/training/checkpoint/reader.h"
 #include "weft/training/configured_schedule.h"
 
@@ -61,6 +63,54 @@ TEST_F(TrainerTest, TheTraceHoldsThePlannedOrder) {
       EXPECT_EQ(executed_order(events_of_step(events, step), 4), as_run(configured_schedule(config).order))
           << "step " << step;
   }
+}
+
+TEST_F(TrainerTest, TrainsSavesAndResumesWhicheverStagesRankZeroOwns) {
+  const fs::path order = folder_ / "middle.csv";
+  std::ofstream(order) << "1F0,1B0,1F1,1B1\n0F0,0F1,0B0,0B1\n2F0,2B0,2F1,2B1\n";
+  const auto config = [&](int steps) {
+    return tiny({"pipeline_parallel.schedule=" + order.string(), "parallelism.pp=3",
+                 "tokens.batch_accumulation_per_replica=2", "checkpoints.save_final_state=true",
+                 "checkpoints.checkpoint_interval=1", fmt::format("tokens.train_steps={}", steps)});
+  };
+  const Run whole = train(config(3));
+  TrainerOptions options;
+  options.run_dir = (folder_ / "parts").string();
+  train(config(2), options);
+  options.resume = "latest";
+  EXPECT_EQ(train(config(3), options).result.weights_sha256, whole.result.weights_sha256);
+}
+
+/// The configured optimizer, slow to end.
+class SlowOptimizer final : public OptimizerDescription {
+ public:
+  SlowOptimizer(const NanotronConfig& config, test::Gate& gate) : inner_(config), gate_(gate) {}
+  OptimizerFactory factory(int threads) const override {
+    return [make = inner_.factory(threads), &gate = gate_] {
+      return std::make_unique<test::SlowToEnd>(make(), gate);
+    };
+  }
+
+ private:
+  AdamW inner_;
+  test::Gate& gate_;
+};
+
+TEST_F(TrainerTest, ARankTellsItsLauncherTheCauseBeforeItEnds) {
+  const NanotronConfig config = tiny();
+  const auto endings = test::run_processes(1, [&](std::uint32_t, const ByteExchange&) {
+    test::Gate gate;
+    const std::string told = test::told_by(gate, [&] {
+      TrainerOptions options;
+      options.run_dir = (folder_ / "run").string();
+      const Llama model(config);
+      const SlowOptimizer optimizer(config, gate);
+      Trainer(config, model, optimizer, options).fit();
+    });
+    if (told != "rank 0 failed: no update today") throw Error("told: '" + told + "'");
+  });
+  EXPECT_EQ(test::first_error(endings), "");
+  EXPECT_EQ(read_json(folder_ / "run/result.json")["message"], "no update today");
 }
 
 TEST_F(TrainerTest, KeepLastKeepsTheNewest) {
