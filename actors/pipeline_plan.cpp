@@ -132,6 +132,18 @@ std::uint64_t most_held(const StagePlan& plan, std::uint64_t input, const StageP
   return most;
 }
 
+/// Each tensor begins on a border of its own.
+std::uint64_t checkpoint_bytes(std::vector<Parameter*> parameters, const Optimizer* optimizer) {
+  std::erase_if(parameters, [](const Parameter* parameter) { return !parameter->tied_to.empty(); });
+  std::uint64_t bytes = optimizer != nullptr ? optimizer->state_bytes(parameters) : 0;
+  for (const Parameter* parameter : parameters) {
+    const std::uint64_t elements = parameter->shape.elements();
+    bytes += aligned(elements * dtype_size(parameter->dtype));
+    if (parameter->dtype != DType::float32) bytes += aligned(elements * sizeof(float));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 PipelinePlan plan_pipeline(Schedule schedule, const StageFactory& stages, const OptimizerFactory& optimizer) {
@@ -174,6 +186,7 @@ PipelinePlan plan_pipeline(Schedule schedule, const StageFactory& stages, const 
     const std::unique_ptr<Optimizer> updates = optimizer ? optimizer() : nullptr;
     if (optimizer && !updates) throw Error("the optimizer factory made no optimizer");
     plan.state_bytes.push_back(updates ? updates->state_bytes(pointers) : 0);
+    plan.checkpoint_bytes.push_back(checkpoint_bytes(pointers, updates.get()));
   }
   find_ties(plan, parameters);
   add_edges(plan);
@@ -191,6 +204,7 @@ RankMemory PipelinePlan::memory(std::uint32_t rank) const {
     memory.gradients += gradient_bytes[stage];
     memory.packed_weights += aligned(plan.state) - parameter_bytes[stage] - gradient_bytes[stage];
     memory.optimizer += state_bytes[stage];
+    memory.checkpoint_copy += checkpoint_bytes[stage];
     memory.activation_slots += BlockPool::arena_bytes(plan.activation_slot, peaks.activation_slots);
     memory.weight_slots += BlockPool::arena_bytes(plan.weight_slot, peaks.weight_slots);
     if (plan.ops_beside == 0)

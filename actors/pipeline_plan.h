@@ -37,6 +37,9 @@ struct RankMemory {
   /// as `peak_activation_bytes`. Where no order is followed, the most that the slots can hold: a run may stay
   /// below it.
   std::uint64_t peak_activation = 0;
+  /// Of a copy of what checkpoints hold, which a saving program takes at its first save: not part of the
+  /// total.
+  std::uint64_t checkpoint_copy = 0;
 
   [[nodiscard]] std::uint64_t total() const noexcept {
     return parameters + gradients + packed_weights + optimizer + activation_slots + weight_slots + messages +
@@ -54,6 +57,8 @@ struct PipelinePlan {
   std::vector<std::uint64_t> parameter_bytes;        ///< [stage]: values and masters
   std::vector<std::uint64_t> gradient_bytes;         ///< [stage]
   std::vector<std::uint64_t> state_bytes;            ///< [stage]: optimizer state
+  std::vector<std::uint64_t>
+      checkpoint_bytes;  ///< [stage]: values, masters and state, without second uses of weights
   std::vector<EdgePlan> edges;
   std::vector<TiedPair> ties;  ///< in the order of the model, in which their gradients are added
 

@@ -17,22 +17,29 @@ double bytes_of(const PipelinePlan& plan, const RankMemory& memory, const RankPe
   return std::max(slots, static_cast<double>(memory.total()));
 }
 
+/// Whether it does so unasked: a signal makes any training save.
+bool saves(const CheckpointsConfig& checkpoints) {
+  return checkpoints.checkpoint_interval || checkpoints.save_initial_state || checkpoints.save_final_state;
+}
+
 }  // namespace
 
-void check_memory(const PipelinePlan& plan, std::uint64_t usable, const ConfigSources& sources) {
+void check_memory(const PipelinePlan& plan, const NanotronConfig& config, std::uint64_t usable,
+                  const ConfigSources& sources) {
   double all = 0;
   double most = 0;
   double weights = 0;  // of the fullest rank
   std::uint32_t fullest = 0;
   for (std::uint32_t rank = 0; rank < plan.schedule.ranks; ++rank) {
     const RankMemory memory = plan.memory(rank);
-    const double bytes = bytes_of(plan, memory, plan.schedule.peaks[rank]);
+    const std::uint64_t copy = saves(config.checkpoints) ? memory.checkpoint_copy : 0;
+    const double bytes = bytes_of(plan, memory, plan.schedule.peaks[rank]) + static_cast<double>(copy);
     all += bytes;
     if (bytes <= most) continue;
     fullest = rank;
     most = bytes;
-    weights =
-        static_cast<double>(memory.parameters + memory.gradients + memory.packed_weights + memory.optimizer);
+    weights = static_cast<double>(memory.parameters + memory.gradients + memory.packed_weights +
+                                  memory.optimizer + copy);
   }
   if (all <= static_cast<double>(usable)) return;
   const bool too_many_weights = weights > most / 2;

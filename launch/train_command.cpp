@@ -164,7 +164,7 @@ int train(const TrainArguments& arguments, const std::vector<std::string>& comma
   if (!threads && rank_environment()) return train_as_rank(loaded, arguments);
   const Schedule schedule = configured_schedule(config, loaded.sources);
   check_training(config, options_of(arguments, loaded));
-  check_memory(pipeline_of_model(config, schedule), usable_memory(), loaded.sources);
+  check_memory(pipeline_of_model(config, schedule), config, usable_memory(), loaded.sources);
   for (const std::string& notice : loaded.notices) log::warning(notice);
   if (!schedule.remark.empty()) log::info(schedule.remark);
   if (arguments.dry_run) {

@@ -19,7 +19,12 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-PipelinePlan plan_with(const std::string& model, const std::string& tokens) {
+struct Planned {
+  NanotronConfig config;
+  PipelinePlan plan;
+};
+
+Planned plan_with(const std::string& model, const std::string& tokens, const std::string& more = "") {
   const std::string text = "model:\n  dtype: float32\n  init_method: {std: 0.02}\n  model_config: {" + model +
                            "num_hidden_layers: 4, num_attention_heads: 2, vocab_size: 256}\n"
                            "parallelism: {pp: 2}\npipeline_parallel: {schedule: afab}\ntokens: {" +
@@ -27,14 +32,15 @@ PipelinePlan plan_with(const std::string& model, const std::string& tokens) {
                            "sequence_length: 64, train_steps: 3}\n"
                            "data_stages: [{name: random, start_training_step: 1, data: {}}]\n"
                            "optimizer: {optimizer_factory: {name: adamW}, learning_rate_scheduler: "
-                           "{learning_rate: 0.001}}\n";
+                           "{learning_rate: 0.001}}\n" +
+                           more;
   const NanotronConfig config = parse_config(text, "c.yaml").config;
-  return pipeline_of_model(config, configured_schedule(config));
+  return {config, pipeline_of_model(config, configured_schedule(config))};
 }
 
-std::string refusal(const PipelinePlan& plan, std::uint64_t usable) {
+std::string refusal(const Planned& planned, std::uint64_t usable) {
   try {
-    check_memory(plan, usable, {});
+    check_memory(planned.plan, planned.config, usable, {});
   } catch (const ConfigError& e) {
     return e.what();
   }
@@ -42,13 +48,29 @@ std::string refusal(const PipelinePlan& plan, std::uint64_t usable) {
 }
 
 TEST(MemoryCheck, TakesAllRanksOfThisHostTogether) {
-  const PipelinePlan plan = plan_with("hidden_size: 16, intermediate_size: 32, ",
-                                      "micro_batch_size: 1, batch_accumulation_per_replica: 4, ");
+  const Planned planned = plan_with("hidden_size: 16, intermediate_size: 32, ",
+                                    "micro_batch_size: 1, batch_accumulation_per_replica: 4, ",
+                                    "checkpoints: {save_final_state: false}\n");
+  const PipelinePlan& plan = planned.plan;
   const std::uint64_t all = plan.memory(0).total() + plan.memory(1).total();
-  EXPECT_EQ(refusal(plan, all), "");
+  EXPECT_EQ(refusal(planned, all), "");
   const std::uint64_t most = std::max(plan.memory(0).total(), plan.memory(1).total());
-  EXPECT_THAT(refusal(plan, all - 1), AllOf(HasSubstr(std::to_string(most)), HasSubstr(std::to_string(all)),
-                                            HasSubstr(std::to_string(all - 1))));
+  EXPECT_THAT(refusal(planned, all - 1),
+              AllOf(HasSubstr(std::to_string(most)), HasSubstr(std::to_string(all)),
+                    HasSubstr(std::to_string(all - 1))));
+}
+
+TEST(MemoryCheck, CountsTheCopiesForCheckpointsOfATrainingThatSaves) {
+  for (const char* saving : {"", "checkpoints: {save_final_state: false, checkpoint_interval: 2}\n",
+                             "checkpoints: {save_final_state: false, save_initial_state: true}\n"}) {
+    const Planned planned = plan_with("hidden_size: 16, intermediate_size: 32, ",
+                                      "micro_batch_size: 1, batch_accumulation_per_replica: 4, ", saving);
+    std::uint64_t all = 0;
+    for (const std::uint32_t rank : {0U, 1U})
+      all += planned.plan.memory(rank).total() + planned.plan.memory(rank).checkpoint_copy;
+    EXPECT_EQ(refusal(planned, all), "") << saving;
+    EXPECT_NE(refusal(planned, all - 1), "") << saving;
+  }
 }
 
 TEST(MemoryCheck, NamesWhatMostBytesComeFrom) {
@@ -61,9 +83,8 @@ TEST(MemoryCheck, NamesWhatMostBytesComeFrom) {
 }
 
 TEST(MemoryCheck, RefusesBytesThatDoNotFit64Bits) {
-  const PipelinePlan plan =
-      plan_with("hidden_size: 65_536, intermediate_size: 65_536, ",
-                "micro_batch_size: 1_048_576, batch_accumulation_per_replica: 1_000_000, ");
+  const Planned plan = plan_with("hidden_size: 65_536, intermediate_size: 65_536, ",
+                                 "micro_batch_size: 1_048_576, batch_accumulation_per_replica: 1_000_000, ");
   EXPECT_NE(refusal(plan, UINT64_MAX), "");
 }
 
