@@ -237,10 +237,10 @@ class Pipeline::ProcessBackend final : public Backend {
 
  private:
   void make_rank(std::uint32_t ranks_here) {
-    if (process_.world_size() != plan.schedule.ranks)
+    if (process_.mesh().pipeline_ranks() != plan.schedule.ranks)
       throw ConfigError(
           fmt::format("this pipeline has {} ranks, it was launched with {}; allowed: weft launch -n {}",
-                      plan.schedule.ranks, process_.world_size(), plan.schedule.ranks));
+                      plan.schedule.ranks, process_.mesh().pipeline_ranks(), plan.schedule.ranks));
     RankOptions options = make_options(config, ranks_here);
     options.spin = process_.spin();
     options.tell_failure = [this](std::exception_ptr error) { process_.report_failure(error); };

@@ -26,7 +26,7 @@ RankProcess::RankProcess(const RankEnvironment& environment, std::vector<CommonF
     if (loop_ != nullptr) loop_->interrupt();
   });
   try {
-    transport_ = make_ucx_transport(environment_.rank, environment_.world_size,
+    transport_ = make_ucx_transport(environment_.rank, environment_.mesh.world_size(),
                                     [this](std::vector<std::byte> mine) { return control_->exchange(mine); });
   } catch (...) {
     report_failure(std::current_exception());

@@ -22,7 +22,7 @@ class RankProcess final : public ActorObserver {
   /// TransportError, PeerFailure.
   RankProcess(const RankEnvironment& environment, std::vector<CommonFact> facts);
   [[nodiscard]] std::uint32_t rank() const noexcept { return environment_.rank; }
-  [[nodiscard]] std::uint32_t world_size() const noexcept { return environment_.world_size; }
+  [[nodiscard]] const Mesh& mesh() const noexcept { return environment_.mesh; }
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
   [[nodiscard]] bool stop_requested() const noexcept { return control_->stop_requested(); }
   /// How long a loop may spin on this host: nothing when ranks outnumber cores.
@@ -31,6 +31,9 @@ class RankProcess final : public ActorObserver {
   /// Ties the loop to the control connection: heartbeats, and an exception when another rank fails. One loop
   /// at a time.
   LoopWatch watch(EventLoop& loop);
+  /// Tells the launcher that state is being saved, and that it is not any more.
+  void begin_save() noexcept { control_->begin_save(); }
+  void end_save() noexcept { control_->end_save(); }
   /// All work is done: waits for what is still being sent, then leaves in order.
   void finish();
   /// Tells everybody that this rank fails for `error`, and returns the text of the first cause known. To be

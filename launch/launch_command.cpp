@@ -1,18 +1,16 @@
 #include "weft/launch/launch_command.h"
 
 #include "weft/launch/flag_names.h"
-#include "weft/launch/process.h"
-#include "weft/launch/rank_variables.h"
-#include "weft/launch/supervisor.h"
+#include "weft/launch/supervise.h"
 
 namespace weft {
 
 int launch_program(const LaunchArguments& arguments) {
   if (arguments.program.front().empty()) throw UsageError("launch: the name of the program is empty");
   Job job;
-  job.program = find_program(arguments.program.front());
+  job.program = arguments.program.front();
   job.arguments = arguments.program;
-  job.ranks = arguments.ranks;
+  job.mesh = Mesh(arguments.ranks, 1);
   job.stop_by = StopBy::signal;
   job.heartbeat_limit = heartbeat_limit();
   if (arguments.ranks == 1) job.speaker = 0;  // nobody to tell it from

@@ -10,12 +10,11 @@
 #include "weft/base/clock.h"
 #include "weft/base/error.h"
 #include "weft/base/log.h"
-#include "weft/launch/handed_config.h"
+#include "weft/launch/hosts/handed_config.h"
 #include "weft/launch/machine.h"
 #include "weft/launch/memory_check.h"
 #include "weft/launch/model_plan.h"
-#include "weft/launch/rank_variables.h"
-#include "weft/launch/supervisor.h"
+#include "weft/launch/supervise.h"
 #include "weft/training/config/load.h"
 #include "weft/training/config/partition.h"
 #include "weft/training/config/yaml_reader.h"
@@ -134,12 +133,11 @@ int train_in_threads(const LoadedConfig& loaded, const TrainArguments& arguments
 
 int train_in_processes(const Schedule& schedule, const std::string& config_text,
                        const std::vector<std::string>& command_line) {
-  const HandedConfig handed(config_text);
   Job job;
-  job.environment.push_back(handed.variable());
+  job.config = config_text;
   job.program = "/proc/self/exe";
   job.arguments = command_line;
-  job.ranks = schedule.ranks;
+  job.mesh = Mesh(schedule.ranks, 1);
   job.stop_by = StopBy::message;
   job.must_join = true;
   job.heartbeat_limit = heartbeat_limit();

@@ -12,26 +12,35 @@
 namespace weft {
 
 CheckpointSaver::CheckpointSaver(Rank& rank, const NanotronConfig& config, const TrainingData* data,
-                                 CheckpointPlace place)
-    : rank_(rank), config_(config), data_(data), place_(std::move(place)) {}
+                                 CheckpointPlace place, std::function<void(bool)> tell_saving)
+    : rank_(rank),
+      config_(config),
+      data_(data),
+      place_(std::move(place)),
+      tell_saving_(std::move(tell_saving)) {}
+
+void CheckpointSaver::set_saving(bool saving) {
+  saving_ = saving;
+  if (tell_saving_) tell_saving_(saving);
+}
 
 void CheckpointSaver::begin(std::uint64_t step) {
   end();  // the next save waits for the last
+  set_saving(true);
   if (!writer_) {
     states_ = rank_.optimizer().state();
     writer_ = std::make_unique<SnapshotWriter>(rank_.rank(), rank_.parameters(), states_);
   }
   if (rank_.rank() == 0) require_own_or_absent(place_.folder / checkpoint_name(step));
   writer_->start(temporary_folder(place_.folder, step, place_.attempt));
-  saving_ = true;
   step_ = step;
 }
 
 void CheckpointSaver::end() {
   if (!saving_) return;
-  saving_ = false;
   const auto texts = rank_.gather_text(to_text(writer_->finish()));
   if (rank_.rank() == 0) commit(texts);
+  set_saving(false);
 }
 
 void CheckpointSaver::commit(const std::vector<std::string>& texts) const {

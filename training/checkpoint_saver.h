@@ -2,6 +2,7 @@
 // The saves of a training: each rank writes its part beside the steps, rank 0 makes them a checkpoint.
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,9 @@ struct CheckpointPlace {
 class CheckpointSaver {
  public:
   /// `data` is needed on rank 0. All must outlive this object. Memory is taken at the first save.
-  CheckpointSaver(Rank& rank, const NanotronConfig& config, const TrainingData* data, CheckpointPlace place);
+  /// `tell_saving` hears when a save begins and ends; may be empty.
+  CheckpointSaver(Rank& rank, const NanotronConfig& config, const TrainingData* data, CheckpointPlace place,
+                  std::function<void(bool)> tell_saving);
 
   /// Copies the state after `step` and begins to write it; the last save is ended first. Every rank calls it
   /// after the same step. Throws CheckpointError.
@@ -40,11 +43,13 @@ class CheckpointSaver {
 
  private:
   void commit(const std::vector<std::string>& texts) const;
+  void set_saving(bool saving);
 
   Rank& rank_;
   const NanotronConfig& config_;
   const TrainingData* data_;
   CheckpointPlace place_;
+  std::function<void(bool)> tell_saving_;
   std::vector<OptimizerState> states_;
   std::unique_ptr<SnapshotWriter> writer_;
   bool saving_ = false;

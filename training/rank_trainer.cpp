@@ -244,7 +244,8 @@ void RankTrainer::load_start(const Start& start) {
 
 void RankTrainer::open_saver(std::string model_base) {
   saver_.emplace(rank_, setup_.config, data_ ? &*data_ : nullptr,
-                 CheckpointPlace{checkpoints_folder(path_, setup_.config), attempt_, std::move(model_base)});
+                 CheckpointPlace{checkpoints_folder(path_, setup_.config), attempt_, std::move(model_base)},
+                 setup_.tell_saving);
 }
 
 void RankTrainer::note_failure(const char* what) const noexcept {

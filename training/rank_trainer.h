@@ -28,6 +28,8 @@ struct TrainingSetup {
   std::function<bool()> stop_requested;
   std::function<void(std::uint32_t rank, std::exception_ptr)>
       tell_failure;  ///< to the launcher or the other ranks
+  std::function<void(bool)>
+      tell_saving;  ///< to the launcher, at the start and end of a save; empty without one
   bool one_process_per_rank = false;
 };
 

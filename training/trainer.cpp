@@ -49,10 +49,10 @@ RunResult Trainer::fit() {
   check_training(config_, options_);
   const auto environment = rank_environment();
   Schedule schedule = configured_schedule(config_, options_.sources);
-  if (environment && environment->world_size != schedule.ranks)
+  if (environment && environment->mesh.pipeline_ranks() != schedule.ranks)
     throw ConfigError(
         fmt::format("parallelism.pp: {} ranks are configured, {} were launched; allowed: the same number",
-                    schedule.ranks, environment->world_size));
+                    schedule.ranks, environment->mesh.pipeline_ranks()));
   std::vector<std::uint32_t> layers;
   for (const std::int64_t n : layers_per_stage(config_, schedule.rank_of))
     layers.push_back(static_cast<std::uint32_t>(n));
@@ -61,7 +61,7 @@ RunResult Trainer::fit() {
   const OptimizerFactory optimizer = optimizer_.factory(threads);
   const PipelinePlan plan = plan_pipeline(std::move(schedule), stages, optimizer);
   TrainingSetup setup{
-      config_, options_, plan, stages, optimizer, options_.stop_requested, {}, environment.has_value()};
+      config_, options_, plan, stages, optimizer, options_.stop_requested, {}, {}, environment.has_value()};
 
   if (environment) {
     RankProcess process(*environment, {{"CPU level", std::string(cpu::name(cpu::cpu_level()))},
@@ -70,6 +70,7 @@ RunResult Trainer::fit() {
       return process.stop_requested() || (options_.stop_requested && options_.stop_requested());
     };
     setup.tell_failure = [&](std::uint32_t, std::exception_ptr error) { process.report_failure(error); };
+    setup.tell_saving = [&](bool saving) { saving ? process.begin_save() : process.end_save(); };
     std::optional<RankTrainer> trainer;  // ends after a failure was told: it may wait for a slow disk
     try {
       trainer.emplace(setup, process.rank(), process.transport(), process.spin());

@@ -1,4 +1,4 @@
-#include "weft/launch/handed_config.h"
+#include "weft/launch/hosts/handed_config.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -23,7 +23,8 @@ TEST_F(HandedConfigTest, IsReadAsItWasWrittenByEveryoneWhoInheritsIt) {
     const HandedConfig handed(text);
     const auto [name, number] = handed.variable();
     EXPECT_EQ(name, "WEFT_CONFIG_FD");
-    EXPECT_EQ(fcntl(std::stoi(number), F_GETFD) & FD_CLOEXEC, 0);
+    EXPECT_EQ(std::stoi(number), handed.descriptor());
+    fcntl(handed.descriptor(), F_SETFD, 0);  // as in a child
     set(number);
     EXPECT_EQ(handed_config(), text);
     EXPECT_EQ(handed_config(), text);

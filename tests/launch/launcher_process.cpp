@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "weft/base/error.h"
+#include "weft/launch/supervise.h"
 
 namespace weft {
 namespace {

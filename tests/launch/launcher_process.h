@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "weft/launch/supervisor.h"
+#include "weft/launch/job.h"
 
 namespace weft {
 

@@ -1,277 +1,289 @@
-// A launcher in a process of its own, with ranks that end in every way.
+// Ranks that no process stands behind: a host that does what the test says, and a clock set by hand.
 #include "weft/launch/supervisor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
-#include <fstream>
-#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "../support/paths.h"
-#include "weft/tests/launch/launcher_process.h"
+#include "weft/base/error.h"
+#include "weft/launch/supervise.h"
 
 namespace weft {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Kind = RendezvousEvent::Kind;
 
-Job job_of(std::uint32_t ranks, std::vector<std::string> actions) {
-  Job job;
-  job.program = weft::test::binary_dir() + "/tests/program/rank_stub";
-  job.arguments = std::move(actions);
-  job.arguments.insert(job.arguments.begin(), "rank_stub");
-  job.ranks = ranks;
-  return job;
-}
+/// Reports the ends that it was given, and notes what is asked of it.
+class FakeHost final : public RankHost {
+ public:
+  FakeHost() : news_(eventfd(1, EFD_CLOEXEC)) {}
+  ~FakeHost() override { close(news_); }
+  std::string launcher_address() const override { return "127.0.0.1"; }
+  void start(const RankProgram& program, const Rendezvous& rendezvous) override {
+    port = rendezvous.port;
+    if (program.program == "refused") throw Error("this host takes no more ranks");
+  }
+  void signal(std::uint32_t rank, int number) override { signals.emplace_back(rank, number); }
+  void add_descriptors(std::vector<pollfd>& waiting, bool) const override {
+    waiting.push_back({news_, POLLIN, 0});
+  }
+  void report(HostObserver& observer, bool) override {
+    for (const auto& [rank, line] : std::exchange(lines, {}))
+      observer.printed(rank, RankStream::errors, {line});
+    for (const auto& [rank, end] : std::exchange(ends, {})) observer.ended(rank, end);
+  }
+  bool may_print() const override { return false; }
+  void end_output(HostObserver&) override {}
 
-class Supervisor : public LauncherTest {};
+  std::uint16_t port = 0;
+  std::vector<std::pair<std::uint32_t, int>> signals;
+  std::vector<std::pair<std::uint32_t, std::string>> lines;
+  std::vector<std::pair<std::uint32_t, RankEnd>> ends;
 
-TEST_F(Supervisor, EndsWellWhenAllRanksHaveDoneTheirWork) {
-  const Outcome outcome = run(job_of(3, {"join", "barrier", "done"}));
-  EXPECT_EQ(outcome.status, 0);
-  EXPECT_EQ(outcome.err, "");
-}
-
-TEST_F(Supervisor, EndsWellForProgramsThatAreNoRanks) { EXPECT_EQ(run(job_of(2, {"out=hello"})).status, 0); }
-
-struct Ending {
-  const char* action;
-  const char* message;
-
-  friend void PrintTo(const Ending& ending, std::ostream* out) { *out << ending.action; }
+ private:
+  int news_;  // always readable
 };
 
-class SupervisorEndings : public Supervisor, public testing::WithParamInterface<Ending> {};
-
-TEST_P(SupervisorEndings, NameTheRankAndLeaveNothing) {
-  const Outcome outcome = run(job_of(3, {"pid=" + pids(), "child=" + pids(), "join", "barrier",
-                                         std::string("1:") + GetParam().action, "sleep"}));
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr(GetParam().message));
-  expect_nothing_left(6);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, SupervisorEndings,
-    testing::Values(Ending{"exit=3", "weft: rank 1 ended with exit status 3\n"},
-                    Ending{"abort", "weft: rank 1 was killed by signal 6 (SIGABRT)\n"},
-                    Ending{"kill=9",
-                           "weft: rank 1 was killed by signal 9 (SIGKILL), by somebody or by a kernel"},
-                    Ending{"kill=7", "weft: rank 1 was killed by signal 7 (SIGBUS): a file that it reads"},
-                    Ending{"kill=15", "weft: rank 1 was killed by signal 15 (SIGTERM)\n"},
-                    Ending{"exit=0", "weft: rank 1 ended with exit status 0 before its work was done\n"},
-                    Ending{"leave", "weft: the control connection of rank 1 ended before its work was done"},
-                    Ending{"fail=the loss is nan", "weft: rank 1 failed: the loss is nan\n"},
-                    Ending{"lost=2", "weft: rank 1 lost rank 2: no answer\n"}),
-    [](const auto& ending) {
-      std::string name = ending.param.action;
-      std::erase_if(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; });
-      return name;
-    });
-
-TEST_F(Supervisor, RepeatsTheLastWordsOfARank) {
-  const Outcome outcome = run(job_of(2, {"1:err=first", "1:err=out of luck", "1:exit=4", "sleep"}));
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("weft: rank 1 ended with exit status 4; its last words: out of luck\n"));
-  EXPECT_THAT(outcome.err, HasSubstr("[rank 1] first\n[rank 1] out of luck\n"));
-}
-
-TEST_F(Supervisor, TellsAllRanksTheFirstCause) {
-  const Outcome outcome = run(job_of(3, {"join", "barrier", "2:fail=disk full", "2:exit=1", "hear-failure"}));
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("[rank 0] heard: rank 2 failed: disk full\n"),
-                                 HasSubstr("[rank 1] heard: rank 2 failed: disk full\n")));
-  EXPECT_THAT(outcome.err, Not(HasSubstr("rank 0")));
-}
-
-TEST_F(Supervisor, TakesQuietEndsForFailuresOnlyWhereRanksMustJoin) {
-  Job job = job_of(2, {"out=hello"});
-  job.must_join = true;
-  const Outcome outcome = run(job);
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("ended with exit status 0 before its work was done"));
-}
-
-TEST_F(Supervisor, DoesNotWaitForARankThatEndedWithoutJoining) {
-  const Outcome outcome = run(job_of(2, {"0:exit=0", "join", "barrier"}));
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("rank 0 ended with exit status 0 before its work was done"));
-}
-
-TEST_F(Supervisor, EndsWhatARankLeavesBehindWhenItEndsWell) {
-  EXPECT_EQ(run(job_of(2, {"child=" + pids(), "join", "done"})).status, 0);
-  expect_nothing_left(2);
-}
-
-TEST_F(Supervisor, FindsAStoppedRank) {
-  Job job = job_of(3, {"pid=" + pids(), "join", "barrier", "1:kill=19", "sleep"});
-  job.heartbeat_limit = 500ms;
-  const Outcome outcome = run(job);
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("weft: rank 1 has not answered for 500 ms (stopped or stuck)"));
-  expect_nothing_left(3);
-}
-
-TEST_F(Supervisor, FindsAStuckRank) {
-  Job job = job_of(2, {"pid=" + pids(), "join", "barrier", "1:stuck=3F1", "1:spin", "sleep"});
-  job.heartbeat_limit = 500ms;
-  const Outcome outcome = run(job);
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("weft: rank 1 has been stuck for 500 ms: its actor gives no sign of "
-                                     "life; last heard: 7 ops done, at 3F1"));
-  expect_nothing_left(2);
-}
-
-TEST_F(Supervisor, LeavesNothingWhenTheLauncherIsKilled) {
-  start(job_of(3, {"child=" + pids(), "pid=" + pids(), "join", "barrier", "0:out=ready", "sleep"}));
-  wait_for_output("ready");
-  signal_launcher(SIGKILL);
-  EXPECT_EQ(finish().status, 128 + SIGKILL);
-  expect_nothing_left(6);
-}
-
-TEST_F(Supervisor, AsksRanksToStopByMessage) {
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
-    Job job = job_of(2, {"join", "barrier", "0:out=ready", "wait-stop", "out=stopped", "done"});
-    job.stop_by = StopBy::message;
-    start(job);
-    wait_for_output("ready");
-    signal_launcher(number);
-    const Outcome outcome = finish();
-    EXPECT_EQ(outcome.status, 128 + number);
-    EXPECT_THAT(outcome.out, AllOf(HasSubstr("[rank 0] stopped"), HasSubstr("[rank 1] stopped")));
-    EXPECT_EQ(outcome.err, "");
+class SupervisorTest : public testing::Test, public Supervisor::Voice {
+ protected:
+  SupervisorTest() {
+    job_.mesh = Mesh(3, 1);
+    job_.stop_by = StopBy::message;
+    job_.must_join = true;
   }
-}
+  void announce_failure(const Failure& cause) override { announced_.push_back(cause.what); }
+  void request_stop() override { ++stops_; }
+  void write(int descriptor, std::string text) override { (descriptor == 1 ? out_ : err_) += text; }
 
-TEST_F(Supervisor, SaysWhenARankFailsOnItsWayToAStop) {
-  Job job =
-      job_of(2, {"join", "barrier", "0:out=ready", "wait-stop", "1:fail=cannot save", "1:exit=1", "done"});
-  job.stop_by = StopBy::message;
-  start(job);
-  wait_for_output("ready");
-  signal_launcher(SIGTERM);
-  const Outcome outcome = finish();
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("rank 1 failed: cannot save"));
-}
-
-TEST_F(Supervisor, PassesSignalsOnToOtherPrograms) {
-  for (const int number : {SIGTERM, SIGINT}) {
-    start(job_of(2, {"pid=" + pids(), "0:out=ready", "sleep"}));
-    wait_for_output("ready");
-    signal_launcher(number);
-    EXPECT_EQ(finish().status, 128 + number);
+  Supervisor& supervisor() {
+    if (!supervisor_) supervisor_.emplace(job_, host_, *this);
+    return *supervisor_;
   }
-  start(job_of(1, {"exit0-on=10", "out=ready", "sleep"}));
-  wait_for_output("ready");
-  signal_launcher(SIGUSR1);
-  EXPECT_EQ(finish().status, 0);
-}
-
-TEST_F(Supervisor, KillsRanksThatDoNotStopInTime) {
-  Job job = job_of(2, {"pid=" + pids(), "ignore=15", "join", "barrier", "0:out=ready", "sleep"});
-  job.stop_limit = 50ms;
-  start(job);
-  wait_for_output("ready");
-  signal_launcher(SIGTERM);
-  const Outcome outcome = finish();
-  EXPECT_EQ(outcome.status, 128 + SIGTERM);
-  EXPECT_THAT(outcome.err, HasSubstr("weft: the ranks did not stop by themselves and were killed\n"));
-  expect_nothing_left(2);
-}
-
-TEST_F(Supervisor, KillsAtOnceWhenAskedAgainAndAgain) {
-  start(job_of(2, {"pid=" + pids(), "ignore=2", "join", "barrier", "0:out=ready", "sleep"}));
-  wait_for_output("ready");
-  for (int i = 0; i < 3; ++i) {
-    signal_launcher(SIGINT);
-    wait_until_signal_was_taken();
+  void join_all() {
+    for (std::uint32_t rank = 0; rank < 3; ++rank) tell(Kind::joined, rank);
+    settle();
   }
-  const Outcome outcome = finish();
-  EXPECT_THAT(outcome.err, testing::HasSubstr("asked again to stop"));
-  EXPECT_EQ(outcome.status, 128 + SIGINT) << outcome.err;
-  expect_nothing_left(2);
-}
-
-TEST_F(Supervisor, TakesTwoSignalsInARowForOneWish) {
-  Job job = job_of(
-      2, {"pid=" + pids(), "join", "barrier", "0:out=ready", "wait-stop", "barrier", "out=stopped", "done"});
-  job.stop_by = StopBy::message;
-  start(job);
-  wait_for_output("ready");
-  signal_launcher(SIGTERM);
-  wait_until_signal_was_taken();
-  signal_launcher(SIGTERM);
-  const Outcome outcome = finish();
-  EXPECT_EQ(outcome.status, 128 + SIGTERM) << outcome.err;
-  EXPECT_THAT(outcome.out, testing::HasSubstr("[rank 1] stopped"));
-  expect_nothing_left(2);
-}
-
-TEST_F(Supervisor, GivesEveryRankItsPlaceAndNoInput) {
-  const Outcome outcome =
-      run(job_of(2, {"1:env=WEFT_RANK", "1:env=WEFT_WORLD_SIZE", "1:env=RANK", "1:env=WORLD_SIZE",
-                     "1:env=LOCAL_RANK", "1:env=LOCAL_WORLD_SIZE", "1:env=MASTER_ADDR",
-                     "1:env=UCX_ERROR_SIGNALS", "1:env=UCX_LOG_FILE", "1:input"}));
-  EXPECT_EQ(outcome.status, 0);
-  EXPECT_EQ(outcome.out,
-            "[rank 1] WEFT_RANK=1\n[rank 1] WEFT_WORLD_SIZE=2\n[rank 1] RANK=1\n[rank 1] WORLD_SIZE=2\n[rank "
-            "1] LOCAL_RANK=1\n"
-            "[rank 1] LOCAL_WORLD_SIZE=2\n[rank 1] MASTER_ADDR=127.0.0.1\n[rank 1] UCX_ERROR_SIGNALS=\n[rank "
-            "1] UCX_LOG_FILE=stderr\n[rank 1] input ends: 1\n");
-}
-
-TEST_F(Supervisor, PassesWholeLinesOnInTheirOrder) {
-  const Outcome outcome = run(job_of(4, {"lines=3000", "tail=no newline at the end"}));
-  EXPECT_EQ(outcome.status, 0);
-  std::vector<int> next(4, 0);
-  std::istringstream lines(outcome.out);
-  for (std::string line; std::getline(lines, line);) {
-    unsigned rank = 9;
-    int number = -1;
-    if (std::sscanf(line.c_str(), "[rank %u] line %d end", &rank, &number) == 2) {
-      ASSERT_LT(rank, 4U);
-      ASSERT_EQ(number, next[rank]++) << line;
-    } else {
-      ASSERT_THAT(line, HasSubstr("] no newline at the end"));
-    }
+  void tell(Kind kind, std::uint32_t rank, const std::string& what = {}, Pace pace = {}) {
+    supervisor().take_event({kind, rank, 0, what, pace}, now_);
   }
-  EXPECT_EQ(next, std::vector<int>(4, 3000));
+  void signal(int number) {
+    supervisor().take_signal(number, now_);
+    settle();
+  }
+  void end(std::uint32_t rank, RankEnd how) { supervisor().ended(rank, how); }
+  void settle() { supervisor().settle(now_); }
+  /// Moves the clock and settles.
+  void after(std::chrono::milliseconds time) {
+    now_ += time;
+    settle();
+  }
+  /// How long the supervisor will do nothing without news, in milliseconds; -1 = for ever.
+  std::int64_t pause() {
+    const auto deadline = supervisor().deadline();
+    return deadline ? std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - now_).count() : -1;
+  }
+  std::string cause() {
+    const JobResult result = supervisor().result(now_);
+    return result.cause ? result.cause->what : "";
+  }
+  std::vector<std::uint32_t> killed() {
+    std::vector<std::uint32_t> ranks;
+    for (const auto& [rank, number] : host_.signals)
+      if (number == SIGKILL) ranks.push_back(rank);
+    return ranks;
+  }
+
+  Job job_;
+  FakeHost host_;
+  std::optional<Supervisor> supervisor_;
+  Supervisor::Time now_{std::chrono::hours(1)};
+  std::vector<std::string> announced_;
+  int stops_ = 0;
+  std::string out_;
+  std::string err_;
+};
+
+constexpr RankEnd well{false, 0};
+constexpr RankEnd killed_by_9{true, 9};
+
+TEST_F(SupervisorTest, EndsWellWhenAllWereDoneInWhateverOrder) {
+  join_all();
+  for (const std::uint32_t rank : {2U, 0U, 1U}) {
+    end(rank, well);  // the news of the end may come first
+    tell(Kind::done, rank);
+    settle();
+  }
+  EXPECT_TRUE(supervisor().all_ended());
+  EXPECT_EQ(cause(), "");
+  EXPECT_EQ(supervisor().result(now_).exit_status(), 0);
+  EXPECT_THAT(host_.signals, IsEmpty());
+  EXPECT_EQ(err_, "");
 }
 
-TEST_F(Supervisor, CutsEndlessLines) {
-  const Outcome outcome = run(job_of(2, {"1:wide=200000"}));
-  EXPECT_EQ(outcome.status, 0);
-  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), 'w'), 200000);
-  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 4);
+TEST_F(SupervisorTest, TakesARankForDoneThatSaidSoAmongOtherNews) {
+  tell(Kind::joined, 0);
+  end(0, well);
+  tell(Kind::joined, 1);
+  tell(Kind::done, 0);
+  settle();
+  EXPECT_EQ(cause(), "");
 }
 
-TEST_F(Supervisor, LetsTheSpeakerWriteByItselfAndKeepsOthersOutOfStdout) {
-  Job job = job_of(3, {"out=from all", "2:tail=a bar \r"});
-  job.speaker = 2;
-  const Outcome outcome = run(job);
-  EXPECT_EQ(outcome.status, 0);
-  EXPECT_EQ(outcome.out, "from all\na bar \r");
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("[rank 0] from all\n"), HasSubstr("[rank 1] from all\n")));
+TEST_F(SupervisorTest, BlamesTheKilledRankWhateverEndsFirst) {
+  join_all();
+  end(0, {false, 1});
+  end(2, killed_by_9);
+  settle();
+  EXPECT_THAT(cause(), HasSubstr("rank 2 was killed by signal 9 (SIGKILL)"));
+  EXPECT_THAT(announced_, ElementsAre(cause()));
+  EXPECT_EQ(pause(), 500);
+  after(500ms);
+  EXPECT_THAT(killed(), ElementsAre(1U));
 }
 
-TEST_F(Supervisor, CannotStartAProgramThatIsNotThere) {
-  Job job = job_of(2, {});
-  job.program = "/nowhere/program";
-  const Outcome outcome = run(job);
-  EXPECT_EQ(outcome.status, 99);
-  EXPECT_THAT(outcome.err, HasSubstr("cannot run /nowhere/program: No such file or directory"));
+TEST_F(SupervisorTest, PrefersALaterCauseToALostPeer) {
+  join_all();
+  tell(Kind::lost_peer, 0, "rank 0 lost rank 1");
+  end(0, {false, 1});
+  settle();
+  EXPECT_THAT(announced_, IsEmpty());
+  EXPECT_EQ(pause(), 200);
+  end(1, killed_by_9);
+  after(199ms);
+  EXPECT_THAT(cause(), HasSubstr("rank 1 was killed"));
 }
 
-TEST_F(Supervisor, SurvivesThatNobodyReadsItsOutput) {
-  Job job = job_of(2, {"join", "barrier", "lines=20000", "done"});
-  start(job);
-  stop_reading();
-  EXPECT_EQ(finish().status, 0);
+TEST_F(SupervisorTest, PrintsLinesWithTheirRankAndKeepsLastWords) {
+  join_all();
+  supervisor().printed(0, RankStream::output, {"one", "", "two"});
+  supervisor().printed(1, RankStream::errors, {"out of luck", ""});
+  EXPECT_EQ(out_, "[rank 0] one\n[rank 0] \n[rank 0] two\n");
+  EXPECT_EQ(err_, "[rank 1] out of luck\n[rank 1] \n");
+  end(1, {false, 4});
+  settle();
+  EXPECT_EQ(cause(), "rank 1 ended with exit status 4; its last words: out of luck");
+}
+
+TEST_F(SupervisorTest, KeepsStdoutForTheSpeaker) {
+  job_.speaker = 2;
+  supervisor().printed(0, RankStream::output, {"one"});
+  EXPECT_EQ(out_, "");
+  EXPECT_EQ(err_, "[rank 0] one\n");
+}
+
+TEST_F(SupervisorTest, LeavesARankThatToldItsFailureTimeToWriteItDown) {
+  join_all();
+  tell(Kind::failed, 1, "rank 1 failed: the loss is nan");
+  settle();
+  EXPECT_EQ(err_, "weft: rank 1 failed: the loss is nan\n");
+  after(500ms);
+  EXPECT_THAT(killed(), ElementsAre(0U, 2U));
+  EXPECT_EQ(pause(), 4500);
+  after(4500ms);
+  EXPECT_THAT(killed(), ElementsAre(0U, 2U, 1U));
+}
+
+TEST_F(SupervisorTest, LeavesNoTimeToARankThatWasFoundStuck) {
+  join_all();
+  tell(Kind::found, 1, "rank 1 has been stuck for 10 s");
+  settle();
+  after(500ms);
+  EXPECT_THAT(killed(), ElementsAre(0U, 1U, 2U));
+}
+
+TEST_F(SupervisorTest, EndsRanksByASignalThatCannotHearOfAFailure) {
+  tell(Kind::joined, 0);
+  end(1, {false, 3});
+  settle();
+  EXPECT_THAT(host_.signals, ElementsAre(std::pair(2U, SIGTERM)));
+}
+
+TEST_F(SupervisorTest, WaitsForAStopAsLongAsStepsAndSavesTake) {
+  join_all();
+  signal(SIGTERM);
+  EXPECT_EQ(stops_, 1);
+  EXPECT_EQ(pause(), 30'000);
+  now_ += 20s;
+  tell(Kind::pace, 1, {}, {7s, 0s});
+  EXPECT_EQ(pause(), 30'000 - 20'000 + 14'000);
+  tell(Kind::pace, 2, {}, {7s, 60s});
+  EXPECT_EQ(pause(), 30'000 - 20'000 + 2 * 67'000);
+  after(143s);
+  EXPECT_THAT(killed(), IsEmpty());
+  after(1s);
+  EXPECT_THAT(killed(), ElementsAre(0U, 1U, 2U));
+  EXPECT_EQ(err_, "weft: the ranks did not stop by themselves and were killed\n");
+  for (std::uint32_t rank = 0; rank < 3; ++rank) end(rank, killed_by_9);
+  settle();
+  EXPECT_EQ(supervisor().result(now_).exit_status(), 128 + SIGTERM) << "its own doing is no failure";
+}
+
+TEST_F(SupervisorTest, KnowsThePaceFromBeforeTheStop) {
+  join_all();
+  tell(Kind::pace, 1, {}, {2s, 3s});
+  signal(SIGINT);
+  EXPECT_EQ(pause(), 40'000);
+}
+
+TEST_F(SupervisorTest, IsImpatientWhenAskedAgain) {
+  join_all();
+  signal(SIGINT);
+  now_ += 500ms;
+  signal(SIGINT);
+  EXPECT_THAT(killed(), IsEmpty()) << "one wish, sent twice";
+  tell(Kind::pace, 1, {}, {60s, 0s});
+  now_ += 1s;
+  signal(SIGINT);
+  EXPECT_THAT(killed(), ElementsAre(0U, 1U, 2U));
+  tell(Kind::pace, 1, {}, {90s, 0s});
+  EXPECT_EQ(pause(), -1);
+  EXPECT_EQ(err_, "weft: asked again to stop: the ranks were killed\n");
+}
+
+TEST_F(SupervisorTest, PassesSignalsOn) {
+  job_.stop_by = StopBy::signal;
+  join_all();
+  for (const int number : {SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP}) signal(number);
+  end(1, well);
+  tell(Kind::done, 1);
+  signal(SIGUSR1);
+  std::vector<int> of_rank_1;
+  for (const auto& [rank, number] : host_.signals)
+    if (rank == 1) of_rank_1.push_back(number);
+  EXPECT_THAT(of_rank_1, ElementsAre(SIGUSR1, SIGUSR2, SIGCONT, SIGSTOP));
+}
+
+TEST(SuperviseOnAHost, EndsWithTheHostsRefusal) {
+  Job job;
+  job.program = "refused";
+  FakeHost host;
+  EXPECT_THROW((void)supervise(job, host), Error);
+  EXPECT_NE(host.port, 0) << "ranks would have found the launcher";
+  EXPECT_THAT(host.signals, IsEmpty());
+}
+
+TEST(SuperviseOnAHost, IsOverWhenTheHostSaysSo) {
+  Job job;
+  job.mesh = Mesh(2, 1);
+  job.speaker = 0;
+  FakeHost host;
+  host.lines = {{1, "bad day"}};
+  host.ends = {{0, well}, {1, {false, 5}}};
+  testing::internal::CaptureStderr();
+  const JobResult result = supervise(job, host);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "[rank 1] bad day\nweft: rank 1 ended with exit status 5; its last words: bad day\n");
+  EXPECT_EQ(result.exit_status(), 1);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "../support/one_rank_launcher.h"
 #include "../support/paths.h"
 #include "trainer_fixture.h"
+#include "weft/actors/rank.h"
 #include "weft/base/error.h"
 #include "weft/model/weights/safetensors.h"
 #include "weft/scheduling/orders/schedule.h"
@@ -19,7 +20,9 @@
 #include "weft/scheduling/weight_turns.h"
 #include "weft/tests/transport/process_group.h"
 #include "weft/training/checkpoint/reader.h"
+#include "weft/training/checkpoint/snapshot_writer.h"
 #include "weft/training/configured_schedule.h"
+#include "weft/transport/inproc/inproc_transport.h"
 
 namespace weft {
 namespace {
@@ -79,6 +82,24 @@ TEST_F(TrainerTest, TrainsSavesAndResumesWhicheverStagesRankZeroOwns) {
   train(config(2), options);
   options.resume = "latest";
   EXPECT_EQ(train(config(3), options).result.weights_sha256, whole.result.weights_sha256);
+}
+
+TEST_F(TrainerTest, ThePlanKnowsTheCopyForCheckpoints) {
+  for (const std::uint32_t ranks : {1U, 2U})
+    for (const std::string dtype : {"float32", "bfloat16"}) {
+      const NanotronConfig config =
+          tiny({fmt::format("parallelism.pp={}", ranks), "model.dtype=" + dtype});  // with a tied weight
+      const StageFactory stages = Llama(config).stages(std::vector<std::uint32_t>(ranks, 8 / ranks), 1);
+      const OptimizerFactory optimizer = configured_optimizer(config)->factory(1);
+      const PipelinePlan plan = plan_pipeline(configured_schedule(config), stages, optimizer);
+      const auto transports = make_inproc_transports(ranks);
+      for (std::uint32_t number = 0; number < ranks; ++number) {
+        Rank rank(number, plan, stages, optimizer, *transports[number], {});
+        const auto states = rank.optimizer().state();
+        EXPECT_EQ(plan.memory(number).checkpoint_copy,
+                  SnapshotWriter::snapshot_bytes(rank.parameters(), states));
+      }
+    }
 }
 
 /// The configured optimizer, slow to end.

@@ -10,6 +10,7 @@
 
 #include "weft/base/error.h"
 #include "weft/transport/rendezvous/build_identity.h"
+#include "weft/transport/rendezvous/pace.h"
 #include "weft/transport/rendezvous/progress_board.h"
 #include "weft/transport/rendezvous/rank_environment.h"
 #include "weft/transport/rendezvous/roll.h"
@@ -260,8 +261,8 @@ class RankEnvironmentTest : public testing::Test {
     set("WEFT_TOKEN_FD", std::to_string(descriptor_));
   }
   void TearDown() override {
-    for (const char* name : {"WEFT_RANK", "WEFT_WORLD_SIZE", "WEFT_RENDEZVOUS", "WEFT_TOKEN_FD", "LOCAL_RANK",
-                             "LOCAL_WORLD_SIZE"}) {
+    for (const char* name : {"WEFT_RANK", "WEFT_WORLD_SIZE", "WEFT_REPLICAS", "WEFT_HOST", "WEFT_HOST_NAME",
+                             "WEFT_RENDEZVOUS", "WEFT_TOKEN_FD", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
       unsetenv(name);
     }
     close(descriptor_);
@@ -284,13 +285,40 @@ TEST_F(RankEnvironmentTest, IsReadAsOftenAsAsked) {
     const auto environment = rank_environment();
     ASSERT_TRUE(environment);
     EXPECT_EQ(environment->rank, 1U);
-    EXPECT_EQ(environment->world_size, 4U);
+    EXPECT_EQ(environment->mesh, Mesh(4, 1));
+    EXPECT_EQ(environment->host, 0U);
     EXPECT_EQ(environment->local_rank, 1U);
     EXPECT_EQ(environment->local_world_size, 4U);
-    EXPECT_EQ(environment->host, "127.0.0.1");
-    EXPECT_EQ(environment->port, 4711);
+    EXPECT_EQ(environment->launcher_host, "127.0.0.1");
+    EXPECT_EQ(environment->launcher_port, 4711);
     EXPECT_EQ(environment->token, token_);
   }
+}
+
+TEST_F(RankEnvironmentTest, KnowsItsHost) {
+  set("WEFT_HOST", "2");
+  set("WEFT_HOST_NAME", "node7");
+  set("LOCAL_RANK", "0");
+  set("LOCAL_WORLD_SIZE", "1");
+  set("WEFT_REPLICAS", "1");
+  const auto environment = rank_environment();
+  ASSERT_TRUE(environment);
+  EXPECT_EQ(environment->host, 2U);
+  EXPECT_EQ(environment->host_name, "node7");
+  EXPECT_EQ(environment->local_rank, 0U);
+  EXPECT_EQ(environment->local_world_size, 1U);
+}
+
+TEST_F(RankEnvironmentTest, WantsALocalRankOfALocalWorld) {
+  set("LOCAL_WORLD_SIZE", "1");
+  EXPECT_THAT(refusal(), HasSubstr("LOCAL_RANK: is not set although LOCAL_WORLD_SIZE is"));
+  set("LOCAL_RANK", "1");
+  EXPECT_EQ(refusal(), "LOCAL_RANK: '1' does not fit; allowed: 0");
+}
+
+TEST_F(RankEnvironmentTest, IsOfOnePipeline) {
+  set("WEFT_REPLICAS", "2");
+  EXPECT_EQ(refusal(), "WEFT_REPLICAS: '2' does not fit; allowed: 1");
 }
 
 TEST_F(RankEnvironmentTest, IsAbsentWithoutARank) {
@@ -306,16 +334,37 @@ TEST_F(RankEnvironmentTest, NamesWhatIsWrong) {
       {"WEFT_RENDEZVOUS", "4711"}, {"WEFT_RENDEZVOUS", ":4711"},
       {"WEFT_RENDEZVOUS", "a:0"},  {"WEFT_RENDEZVOUS", "a:65536"},
       {"WEFT_TOKEN_FD", "0"},      {"WEFT_TOKEN_FD", "999"},
-      {"LOCAL_RANK", "x"}};
+      {"LOCAL_RANK", "x"},         {"WEFT_HOST", "4"},
+      {"WEFT_REPLICAS", "0"}};
   for (const auto& [name, value] : cases) {
     const char* set_before = std::getenv(name);
-    const std::string before = set_before == nullptr ? "0" : set_before;
+    const std::optional<std::string> before =
+        set_before == nullptr ? std::nullopt : std::optional<std::string>(set_before);
     set(name, value);
     EXPECT_THAT(refusal(), HasSubstr(name)) << value;
-    set(name, before);
+    if (before)
+      set(name, *before);
+    else
+      unsetenv(name);
   }
   unsetenv("WEFT_RENDEZVOUS");
   EXPECT_THAT(refusal(), HasSubstr("WEFT_RENDEZVOUS"));
+}
+
+TEST(PaceMeterTest, KeepsTheLongestStepAndSave) {
+  PaceMeter meter;
+  EXPECT_EQ(meter.read(5), Pace{});
+  const auto ms = [](std::int64_t count) { return count * 1'000'000; };
+  meter.begin_step(ms(100));
+  meter.end_step(ms(130));
+  meter.begin_step(ms(200));
+  meter.end_step(ms(210));
+  EXPECT_EQ(meter.read(ms(500)), (Pace{30ms, 0ms}));
+  meter.begin_save(ms(500));
+  EXPECT_EQ(meter.read(ms(540)), (Pace{30ms, 40ms})) << "so far";
+  EXPECT_EQ(meter.read(ms(3'600'000)), (Pace{30ms, 600'000ms})) << "it may be stuck";
+  meter.end_save(ms(575));
+  EXPECT_EQ(meter.read(ms(3'600'000)), (Pace{30ms, 75ms}));
 }
 
 TEST(BuildIdentity, IsTheSameAtEveryCallAndNotEmpty) {

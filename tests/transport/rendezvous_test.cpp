@@ -42,9 +42,9 @@ class TestRun {
   RankEnvironment environment(std::uint32_t rank) const {
     RankEnvironment one;
     one.rank = rank;
-    one.world_size = options_.world_size;
-    one.host = "127.0.0.1";
-    one.port = server_->port();
+    one.mesh = Mesh(options_.world_size, 1);
+    one.launcher_host = "127.0.0.1";
+    one.launcher_port = server_->port();
     one.token = options_.token;
     return one;
   }
@@ -170,7 +170,7 @@ TEST(Rendezvous, RefusesARankOfAnotherBuildAndNamesBoth) {
     EXPECT_THAT(e.what(), HasSubstr("its build is 'xyz', rank 0's build is 'abc'"));
     EXPECT_THAT(e.what(), HasSubstr("rank 1"));
   }
-  const auto event = run.wait_for({Kind::failed});
+  const auto event = run.wait_for({Kind::found});
   EXPECT_EQ(event.rank, 1U);
   EXPECT_THAT(event.what, HasSubstr("xyz"));
 }
@@ -198,7 +198,7 @@ TEST(Rendezvous, RefusesARankOutOfRangeAndAnotherWorldSize) {
   environment.rank = 2;
   EXPECT_THROW(ControlClient(environment, common_facts), TransportError);
   environment = run.environment(1);
-  environment.world_size = 3;
+  environment.mesh = Mesh(3, 1);
   EXPECT_THROW(ControlClient(environment, common_facts), TransportError);
   expect_that_all_can_meet(run, 2);
 }
@@ -248,7 +248,7 @@ TEST(Rendezvous, IsNotDisturbedByStrangers) {
   forger.say(std::string(32, 'p') + noise);
   EXPECT_EQ(forger.hear_to_the_end(), 0U);
   expect_that_all_can_meet(run, 2);
-  EXPECT_EQ(run.wait_for({Kind::failed, Kind::left, Kind::done}).kind, Kind::done);
+  EXPECT_EQ(run.wait_for({Kind::failed, Kind::found, Kind::left, Kind::done}).kind, Kind::done);
 }
 
 TEST(Rendezvous, DoesNotAcceptAReplayedHandshake) {
@@ -403,12 +403,28 @@ TEST(Rendezvous, FindsARankWhoseActorGivesNoSignOfLife) {
     }
   });
   stuck->set_working(5, "0F2");
-  const auto event = run.wait_for({Kind::failed});
+  const auto event = run.wait_for({Kind::found});
   end = true;
   loop.join();
   EXPECT_EQ(event.rank, 0U);
   EXPECT_THAT(event.what, HasSubstr("rank 0 has been stuck for 200 ms"));
   EXPECT_THAT(event.what, HasSubstr("5 ops done, at 0F2"));
+}
+
+TEST(Rendezvous, ReportsTheLongestStepAndSaveOfAllRanks) {
+  RendezvousOptions options;
+  options.heartbeat_limit = std::chrono::milliseconds(200);
+  TestRun run(2, options);
+  const auto first = run.join(0);
+  const auto second = run.join(1);
+  first->set_working(0, "0F0");
+  second->begin_save();
+  EXPECT_GT(run.wait_for({Kind::pace}).pace.save.count(), 0) << "it goes on";
+  first->set_outside();
+  second->end_save();
+  RendezvousEvent event = run.wait_for({Kind::pace});
+  while (event.pace.step.count() == 0) event = run.wait_for({Kind::pace});
+  EXPECT_GT(event.pace.save.count(), 0) << "of the other rank";
 }
 
 TEST(Rendezvous, CannotListenOnAnAddressThatIsNotHere) {
@@ -424,13 +440,15 @@ TEST(Rendezvous, SaysWhereItCouldNotConnect) {
     port = server.port();
   }
   RankEnvironment environment;
-  environment.host = "127.0.0.1";
-  environment.port = port;
+  environment.launcher_host = "127.0.0.1";
+  environment.launcher_port = port;
+  environment.host_name = "node7";
   try {
     ControlClient client(environment, common_facts);
     FAIL() << "connected";
   } catch (const TransportError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("127.0.0.1:" + std::to_string(port)));
+    EXPECT_THAT(e.what(),
+                HasSubstr("rank 0 on node7 cannot join the run at 127.0.0.1:" + std::to_string(port)));
   }
 }
 

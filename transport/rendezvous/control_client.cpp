@@ -16,9 +16,12 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include <utility>
 
+#include "weft/base/clock.h"
 #include "weft/base/error.h"
 #include "weft/transport/rendezvous/connection.h"
+#include "weft/transport/rendezvous/pace.h"
 #include "weft/transport/rendezvous/progress_board.h"
 
 namespace weft {
@@ -64,12 +67,15 @@ struct ControlClient::Impl {
   void take_addresses(Reader payload);
   void note_failure(Failure what);
   void beat();
+  void enter_step() noexcept;
   void say_and_wait(Type type, Bytes payload, std::chrono::milliseconds limit) noexcept;
   [[noreturn]] void cannot_join(const std::string& why) const;
 
   RankEnvironment environment;
   std::function<void()> on_failure;
   ProgressBoard board;
+  PaceMeter pace;
+  bool inside = false;  // a step, for the actor thread
 
   asio::io_context io{1};
   asio::steady_timer heartbeat{io};
@@ -93,14 +99,17 @@ struct ControlClient::Impl {
 };
 
 void ControlClient::Impl::cannot_join(const std::string& why) const {
-  throw TransportError("rank " + std::to_string(environment.rank) + " cannot join the run at " +
-                       environment.host + ":" + std::to_string(environment.port) + ": " + why);
+  const std::string where = environment.host_name.empty() ? "" : " on " + environment.host_name;
+  throw TransportError("rank " + std::to_string(environment.rank) + where + " cannot join the run at " +
+                       environment.launcher_host + ":" + std::to_string(environment.launcher_port) + ": " +
+                       why);
 }
 
 void ControlClient::Impl::connect(const std::vector<CommonFact>& facts) {
   asio::error_code error;
   tcp::resolver resolver(io);
-  const auto places = resolver.resolve(environment.host, std::to_string(environment.port), error);
+  const auto places =
+      resolver.resolve(environment.launcher_host, std::to_string(environment.launcher_port), error);
   if (error) cannot_join(error.message());
   connection = std::make_shared<Connection>(tcp::socket(io));
   asio::async_connect(connection->socket(), places,
@@ -157,7 +166,7 @@ void ControlClient::Impl::check_answer(const std::vector<CommonFact>& facts) {
   }
   const Digest mine = prove(environment.token, "rank", nonce, theirs);
   std::copy(mine.begin(), mine.end(), handshake.begin());
-  const std::uint32_t world = environment.world_size;
+  const std::uint32_t world = environment.mesh.world_size();
   Channel from_launcher(environment.token, "from launcher", nonce, theirs, world);
   Channel from_rank(environment.token, "from rank", nonce, theirs, world);
   asio::async_write(
@@ -181,7 +190,9 @@ void ControlClient::Impl::check_answer(const std::vector<CommonFact>& facts) {
 
 void ControlClient::Impl::introduce(const std::vector<CommonFact>& facts) {
   Writer writer;
-  writer.u32(environment.rank).u32(environment.world_size).u32(static_cast<std::uint32_t>(facts.size()));
+  writer.u32(environment.rank)
+      .u32(environment.mesh.world_size())
+      .u32(static_cast<std::uint32_t>(facts.size()));
   for (const CommonFact& fact : facts) writer.string(fact.name).string(fact.value);
   connection->send(Type::hello, writer.take());
 }
@@ -219,7 +230,7 @@ void ControlClient::Impl::take_addresses(Reader payload) {
   const std::lock_guard lock(mutex);
   if (payload.u64() != round) throw TransportError("addresses of another round");
   std::vector<Bytes> gathered;
-  for (std::uint32_t rank = 0; rank < environment.world_size; ++rank) {
+  for (std::uint32_t rank = 0; rank < environment.mesh.world_size(); ++rank) {
     const auto one = payload.bytes();
     gathered.emplace_back(one.begin(), one.end());
   }
@@ -241,7 +252,10 @@ void ControlClient::Impl::note_failure(Failure what) {
 void ControlClient::Impl::beat() {
   const ProgressBoard::Reading now = board.read();
   Writer writer;
+  const Pace longest = pace.read(now_ns());
   writer.u32(static_cast<std::uint32_t>(now.activity)).u64(now.count).u64(now.ticks).string(now.doing);
+  writer.u64(static_cast<std::uint64_t>(longest.step.count()));
+  writer.u64(static_cast<std::uint64_t>(longest.save.count()));
   connection->send(Type::heartbeat, writer.take());
   heartbeat.expires_after(interval);
   heartbeat.async_wait([this](asio::error_code cancelled) {
@@ -305,13 +319,24 @@ std::vector<ControlClient::Bytes> ControlClient::exchange(std::span<const std::b
 
 void ControlClient::barrier() { static_cast<void>(exchange({})); }
 
+void ControlClient::Impl::enter_step() noexcept {
+  if (!std::exchange(inside, true)) pace.begin_step(now_ns());
+}
+
 void ControlClient::set_working(std::uint64_t count, std::string_view doing) noexcept {
+  impl_->enter_step();
   impl_->board.set(Activity::working, count, doing);
 }
 void ControlClient::set_waiting(std::uint64_t count, std::string_view what) noexcept {
+  impl_->enter_step();
   impl_->board.set(Activity::waiting, count, what);
 }
-void ControlClient::set_outside() noexcept { impl_->board.set_outside(); }
+void ControlClient::set_outside() noexcept {
+  if (std::exchange(impl_->inside, false)) impl_->pace.end_step(now_ns());
+  impl_->board.set_outside();
+}
+void ControlClient::begin_save() noexcept { impl_->pace.begin_save(now_ns()); }
+void ControlClient::end_save() noexcept { impl_->pace.end_save(now_ns()); }
 void ControlClient::tick() noexcept { impl_->board.tick(); }
 
 void ControlClient::fail(std::string_view what) noexcept {

@@ -64,6 +64,10 @@ class ControlClient {
   void set_waiting(std::uint64_t count, std::string_view what) noexcept;
   /// Actor thread: it is outside of a step, where the launcher expects no progress. The state at the start.
   void set_outside() noexcept;
+  /// Actor thread: state is being saved from here to there. The launcher, asked to end the run, waits longer
+  /// for ranks whose steps and saves take long.
+  void begin_save() noexcept;
+  void end_save() noexcept;
   /// Actor thread: it is alive; called from every turn of the loop and every `poll()`. A rank inside a step
   /// that does not tick for the heartbeat limit is reported as stuck; ranks that all wait that long, as a
   /// deadlock.

@@ -44,6 +44,7 @@ struct RendezvousServer::Impl {
   void make_room();
   void introduce(const std::shared_ptr<Session>& session, const Introduction& who);
   void take(std::uint32_t rank, Type type, Reader payload);
+  void take_pace(std::uint32_t rank, Reader& payload);
   void ended(std::optional<std::uint32_t> rank, const std::string& why);
   void watch();
   void answer_exchange();
@@ -60,6 +61,7 @@ struct RendezvousServer::Impl {
       strangers;  // oldest first; those introduced or closed go at the next arrival
   Session::Handlers handlers;
   std::optional<Failure> cause;
+  Pace pace;
   bool stop = false;
   bool judged = false;
   Time last_watch{};
@@ -139,8 +141,11 @@ void RendezvousServer::Impl::introduce(const std::shared_ptr<Session>& session, 
     session->connection().send(Type::refused, Writer().string(*objection).take());
     session->connection().close_after_sending();
     if (who.rank < roll.size() && !roll.active(who.rank)) {
-      report({RendezvousEvent::Kind::failed, who.rank, 0,
-              "rank " + std::to_string(who.rank) + " was refused at the rendezvous: " + *objection});
+      report({RendezvousEvent::Kind::found,
+              who.rank,
+              0,
+              "rank " + std::to_string(who.rank) + " was refused at the rendezvous: " + *objection,
+              {}});
     }
     return;
   }
@@ -151,7 +156,7 @@ void RendezvousServer::Impl::introduce(const std::shared_ptr<Session>& session, 
   session->connection().send(Type::welcome, Writer().u32(static_cast<std::uint32_t>(interval)).take());
   if (stop) session->connection().send(Type::stop, {});
   if (cause) session->connection().send(Type::failure, failure_frame());
-  report({RendezvousEvent::Kind::joined, who.rank, 0, {}});
+  report({RendezvousEvent::Kind::joined, who.rank, 0, {}, {}});
 }
 
 void RendezvousServer::Impl::take(std::uint32_t rank, Type type, Reader payload) {
@@ -165,6 +170,7 @@ void RendezvousServer::Impl::take(std::uint32_t rank, Type type, Reader payload)
       heartbeat.count = payload.u64();
       heartbeat.ticks = payload.u64();
       heartbeat.doing = payload.text();
+      take_pace(rank, payload);
       return roll.beat(rank, heartbeat, now);
     }
     case Type::address: {
@@ -175,21 +181,34 @@ void RendezvousServer::Impl::take(std::uint32_t rank, Type type, Reader payload)
       return;
     }
     case Type::failed:
-      report({RendezvousEvent::Kind::failed, rank, 0, name + " failed: " + payload.text()});
+      report({RendezvousEvent::Kind::failed, rank, 0, name + " failed: " + payload.text(), {}});
       return acknowledge();
     case Type::lost_peer: {
       const std::uint32_t peer = payload.u32();
-      report({RendezvousEvent::Kind::lost_peer, rank, peer,
-              name + " lost rank " + std::to_string(peer) + ": " + payload.text()});
+      report({RendezvousEvent::Kind::lost_peer,
+              rank,
+              peer,
+              name + " lost rank " + std::to_string(peer) + ": " + payload.text(),
+              {}});
       return acknowledge();
     }
     case Type::done:
       roll.finish(rank);
-      report({RendezvousEvent::Kind::done, rank, 0, {}});
+      report({RendezvousEvent::Kind::done, rank, 0, {}, {}});
       return acknowledge();
     default:
       throw TransportError("a rank sends what only the launcher sends");
   }
+}
+
+void RendezvousServer::Impl::take_pace(std::uint32_t rank, Reader& payload) {
+  constexpr std::uint64_t most = 1'000'000'000;  // so that nobody's sums overflow
+  const std::chrono::milliseconds step(std::min(payload.u64(), most));
+  const std::chrono::milliseconds save(std::min(payload.u64(), most));
+  const Pace longest{std::max(pace.step, step), std::max(pace.save, save)};
+  if (longest == pace) return;
+  pace = longest;
+  report({RendezvousEvent::Kind::pace, rank, 0, {}, pace});
 }
 
 void RendezvousServer::Impl::ended(std::optional<std::uint32_t> rank, const std::string& why) {
@@ -199,9 +218,12 @@ void RendezvousServer::Impl::ended(std::optional<std::uint32_t> rank, const std:
   }
   roll.leave(*rank);
   if (!roll.active(*rank)) return;
-  report({RendezvousEvent::Kind::left, *rank, 0,
+  report({RendezvousEvent::Kind::left,
+          *rank,
+          0,
           "the control connection of rank " + std::to_string(*rank) + " ended before its work was done (" +
-              why + ")"});
+              why + ")",
+          {}});
 }
 
 void RendezvousServer::Impl::answer_exchange() {
@@ -221,7 +243,7 @@ void RendezvousServer::Impl::watch() {
   if (!judged && !cause) {
     if (const auto found = roll.judge(now, options.heartbeat_limit, options.join_limit)) {
       judged = true;
-      report({RendezvousEvent::Kind::failed, found->rank, 0, found->what});
+      report({RendezvousEvent::Kind::found, found->rank, 0, found->what, {}});
     }
   }
   watch_timer.expires_after(period);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "weft/transport/rendezvous/control_client.h"
+#include "weft/transport/rendezvous/pace.h"
 #include "weft/transport/rendezvous/run_token.h"
 
 namespace weft {
@@ -26,16 +27,19 @@ struct RendezvousOptions {
 /// What the server has to tell its owner. `what` is a whole sentence that names the rank.
 struct RendezvousEvent {
   enum class Kind {
-    joined,  ///< `rank` has proved who it is
-    done,    ///< `rank` has ended its work
-    failed,  ///< `rank` failed and told its reason, or it was found stopped, stuck or different from others
+    joined,     ///< `rank` has proved who it is
+    done,       ///< `rank` has ended its work
+    failed,     ///< `rank` failed and told its reason
+    found,      ///< `rank` was found stopped, stuck or different from others
     lost_peer,  ///< `rank` gave up since `peer` is gone: a consequence more likely than a cause
     left,       ///< the connection of `rank` ended although it had not said done
+    pace,       ///< a step or a save of `rank` took longer than all before, of any rank
   };
   Kind kind;
   std::uint32_t rank = 0;
   std::uint32_t peer = 0;
   std::string what;
+  Pace pace{};  ///< of the whole run
 };
 
 class RendezvousServer {

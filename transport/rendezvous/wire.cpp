@@ -33,7 +33,7 @@ std::size_t most_payload(Type type, std::uint32_t world_size) {
     case Type::address:
       return 12 + most_address_bytes;
     case Type::heartbeat:
-      return 24 + doing_bytes;
+      return 40 + doing_bytes;
     case Type::failed:
     case Type::lost_peer:
     case Type::refused:

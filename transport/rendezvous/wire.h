@@ -24,7 +24,7 @@ using Digest = std::array<std::byte, 32>;
 using Nonce = std::array<std::byte, 32>;
 
 /// Protocol name and version; another version is told apart from noise by its first six bytes.
-inline constexpr std::string_view magic{"weft\xF1\x9A\x01\x00", 8};
+inline constexpr std::string_view magic{"weft\xF1\x9A\x02\x00", 8};
 inline constexpr std::size_t greeting_bytes = 8 + 32;
 inline constexpr std::size_t answer_bytes = 8 + 32 + 32;
 inline constexpr std::size_t proof_bytes = 32;
@@ -38,7 +38,7 @@ inline constexpr std::size_t doing_bytes = 120;
 enum class Type : std::uint32_t {
   hello = 1,       ///< rank u32, world u32, number of facts u32, per fact: name string, value string
   address = 2,     ///< round u64, bytes
-  heartbeat = 3,   ///< activity u32, ops u64, ticks u64, doing string
+  heartbeat = 3,   ///< activity u32, ops u64, ticks u64, doing string, longest step and save in ms u64
   failed = 4,      ///< words string
   lost_peer = 5,   ///< peer u32, words string
   done = 6,        ///< nothing

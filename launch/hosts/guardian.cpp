@@ -1,4 +1,4 @@
-#include "weft/launch/guardian.h"
+#include "weft/launch/hosts/guardian.h"
 
 #include <fcntl.h>
 #include <signal.h>

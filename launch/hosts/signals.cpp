@@ -1,7 +1,9 @@
-#include "weft/launch/signals.h"
+#include "weft/launch/hosts/signals.h"
 
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#include <cstring>
 
 #include "weft/base/error.h"
 
@@ -16,12 +18,11 @@ bool is_ignored(int number) {
 
 }  // namespace
 
-SignalQueue::SignalQueue() {
+SignalQueue::SignalQueue(std::initializer_list<int> numbers) {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
-    sigaddset(&set, number);
-  if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
+  for (const int number : numbers)
+    if (number != SIGHUP || !is_ignored(SIGHUP)) sigaddset(&set, number);
   descriptor_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (descriptor_ < 0) throw Error("cannot make a descriptor for signals");
   pthread_sigmask(SIG_BLOCK, &set, &before_);
@@ -42,6 +43,13 @@ std::optional<int> SignalQueue::next() const {
   signalfd_siginfo info{};
   if (read(descriptor_, &info, sizeof(info)) != sizeof(info)) return std::nullopt;
   return static_cast<int>(info.ssi_signo);
+}
+
+std::string signal_name(int number) {
+  const char* name = sigabbrev_np(number);
+  std::string text = "signal " + std::to_string(number);
+  if (name != nullptr) text += std::string(" (SIG") + name + ")";
+  return text;
 }
 
 }  // namespace weft

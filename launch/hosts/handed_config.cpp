@@ -1,4 +1,4 @@
-#include "weft/launch/handed_config.h"
+#include "weft/launch/hosts/handed_config.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -29,9 +29,8 @@ bool write_all(int descriptor, std::string_view text) {
 
 }  // namespace
 
-// Not close-on-exec: being inherited is what this descriptor is for.
 HandedConfig::HandedConfig(const std::string& text)
-    : descriptor_(memfd_create("weft-config", MFD_ALLOW_SEALING)) {
+    : descriptor_(memfd_create("weft-config", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (descriptor_ >= 0 && write_all(descriptor_, text) && fcntl(descriptor_, F_ADD_SEALS, seals) == 0) return;
   const std::string reason = std::strerror(errno);
   if (descriptor_ >= 0) close(descriptor_);

@@ -1,18 +1,19 @@
 #pragma once
-// The launcher's signals as a descriptor to poll.
+// Signals as a descriptor to poll, and their names.
 #include <signal.h>
 
+#include <initializer_list>
 #include <optional>
+#include <string>
 
 namespace weft {
 
-/// While it lives, the signals a launcher must act on (CHLD, INT, TERM, HUP, USR1, USR2, TSTP, CONT) are
-/// blocked in this thread and come through `descriptor`, and SIGPIPE is ignored. HUP stays ignored where it
-/// was (nohup).
+/// While it lives, its signals are blocked in this thread and come through `descriptor`, and SIGPIPE is
+/// ignored. HUP stays ignored where it was (nohup).
 class SignalQueue {
  public:
   /// Throws Error.
-  SignalQueue();
+  explicit SignalQueue(std::initializer_list<int> numbers);
   ~SignalQueue();
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
@@ -26,5 +27,8 @@ class SignalQueue {
   sigset_t before_{};
   struct sigaction pipe_before_ {};
 };
+
+/// `signal 9 (SIGKILL)`.
+[[nodiscard]] std::string signal_name(int number);
 
 }  // namespace weft

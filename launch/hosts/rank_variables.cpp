@@ -1,4 +1,4 @@
-#include "weft/launch/rank_variables.h"
+#include "weft/launch/hosts/rank_variables.h"
 
 #include <unistd.h>
 
@@ -6,22 +6,23 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "weft/base/error.h"
-
 namespace weft {
 
-Variables rank_variables(std::uint32_t rank, std::uint32_t ranks, const Meeting& meeting) {
-  const std::string number = std::to_string(rank);
-  const std::string count = std::to_string(ranks);
+Variables rank_variables(const RankPlace& place, const Meeting& meeting) {
+  const std::string rank = std::to_string(place.rank);
+  const std::string count = std::to_string(place.mesh.world_size());
   Variables variables{
-      {"WEFT_RANK", number},
+      {"WEFT_RANK", rank},
       {"WEFT_WORLD_SIZE", count},
+      {"WEFT_REPLICAS", std::to_string(place.mesh.replicas())},
+      {"WEFT_HOST", std::to_string(place.host)},
+      {"WEFT_HOST_NAME", place.host_name},
       {"WEFT_RENDEZVOUS", meeting.host + ":" + std::to_string(meeting.port)},
       {"WEFT_TOKEN_FD", std::to_string(meeting.token_descriptor)},
-      {"RANK", number},
+      {"RANK", rank},
       {"WORLD_SIZE", count},
-      {"LOCAL_RANK", number},
-      {"LOCAL_WORLD_SIZE", count},
+      {"LOCAL_RANK", std::to_string(place.local_rank)},
+      {"LOCAL_WORLD_SIZE", std::to_string(place.local_world_size)},
       {"MASTER_ADDR", meeting.host},
       {"MASTER_PORT", std::to_string(meeting.free_port)},
   };
@@ -29,18 +30,6 @@ Variables rank_variables(std::uint32_t rank, std::uint32_t ranks, const Meeting&
        {std::pair{"UCX_ERROR_SIGNALS", ""}, {"UCX_LOG_FILE", "stderr"}, {"UCX_WARN_UNUSED_ENV_VARS", "n"}})
     if (std::getenv(name) == nullptr) variables.emplace_back(name, value);
   return variables;
-}
-
-std::chrono::milliseconds heartbeat_limit() {
-  const char* text = std::getenv("WEFT_HEARTBEAT_LIMIT");
-  if (text == nullptr) return std::chrono::seconds(10);
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  if (end == text || *end != '\0' || !(seconds >= 1 && seconds <= 1e6)) {
-    throw ConfigError("WEFT_HEARTBEAT_LIMIT: '" + std::string(text) +
-                      "' does not fit; allowed: seconds, 1 to 1000000");
-  }
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
 std::vector<std::string> environment_with(const Variables& added) {

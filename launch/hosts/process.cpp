@@ -1,4 +1,4 @@
-#include "weft/launch/process.h"
+#include "weft/launch/hosts/process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -76,7 +76,7 @@ struct Start {
   dup2(open("/dev/null", O_RDONLY), 0);
   if (start.output >= 0) dup2(start.output, 1);
   if (start.errors >= 0) dup2(start.errors, 2);
-  if (start.program.inherited >= 0) fcntl(start.program.inherited, F_SETFD, 0);
+  for (const int descriptor : start.program.inherited) fcntl(descriptor, F_SETFD, 0);
   execve(start.program.path.c_str(), start.arguments, start.environment);
   const int reason = errno;
   [[maybe_unused]] const auto written = write(start.report, &reason, sizeof(reason));
@@ -116,13 +116,6 @@ Process start_process(const Program& program, Output output) {
   if (out) process.output = out->take_reading();
   if (errors) process.errors = errors->take_reading();
   return process;
-}
-
-std::string signal_name(int number) {
-  const char* name = sigabbrev_np(number);
-  std::string text = "signal " + std::to_string(number);
-  if (name != nullptr) text += std::string(" (SIG") + name + ")";
-  return text;
 }
 
 std::string find_program(const std::string& name) {

@@ -11,7 +11,7 @@ struct Program {
   std::string path;
   std::vector<std::string> arguments;    ///< the first is the program's name
   std::vector<std::string> environment;  ///< NAME=VALUE, the whole of it
-  int inherited = -1;                    ///< a descriptor that stays open besides 0, 1 and 2; -1 = none
+  std::vector<int> inherited;            ///< descriptors that stay open besides 0, 1 and 2
   std::vector<int> ignored;              ///< signals it ignores from its first instruction on
 };
 
@@ -27,9 +27,6 @@ enum class Output { piped, shared };
 /// Starts `program` with no input. It is killed when this thread ends for whatever reason. Throws Error when
 /// it cannot be started, a missing or non-executable file included.
 [[nodiscard]] Process start_process(const Program& program, Output output);
-
-/// `signal 9 (SIGKILL)`.
-[[nodiscard]] std::string signal_name(int number);
 
 /// The file that a shell would run for `name`: itself when it holds a slash, else the first match in PATH.
 /// Throws Error when there is none.

@@ -16,7 +16,9 @@ class HandedConfig {
   HandedConfig(const HandedConfig&) = delete;
   HandedConfig& operator=(const HandedConfig&) = delete;
 
-  /// For the environment of the children: WEFT_CONFIG_FD, a descriptor that they inherit.
+  /// For children to inherit; close-on-exec until then.
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// For their environment: WEFT_CONFIG_FD.
   [[nodiscard]] std::pair<std::string, std::string> variable() const;
 
  private:

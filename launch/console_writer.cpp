@@ -1,0 +1,88 @@
+#include "weft/launch/console_writer.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "weft/base/terminal.h"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t most_waiting = 4 * 1024 * 1024;
+
+/// False when the descriptor takes nothing any more.
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return false;
+    pollfd room{descriptor, POLLOUT, 0};  // somebody else has made the terminal non-blocking
+    poll(&room, 1, -1);
+  }
+  return true;
+}
+
+}  // namespace
+
+ConsoleWriter::ConsoleWriter() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+ConsoleWriter::~ConsoleWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void ConsoleWriter::write(int descriptor, std::string text) {
+  if (text.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_ += text.size();
+    texts_.push_back({descriptor, std::move(text)});
+  }
+  changed_.notify_one();
+}
+
+bool ConsoleWriter::full() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_ > most_waiting;
+}
+
+void ConsoleWriter::run() {
+  std::set<int> failed;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return end_ || !texts_.empty(); });
+    if (texts_.empty()) return;
+    const Text next = std::move(texts_.front());
+    texts_.pop_front();
+    lock.unlock();
+    const std::string_view eraser = line_eraser(next.descriptor);  // a rank may have drawn a bar there
+    if (!failed.contains(next.descriptor) &&
+        !(write_all(next.descriptor, eraser) && write_all(next.descriptor, next.text)))
+      failed.insert(next.descriptor);
+    lock.lock();
+    waiting_ -= next.text.size();
+  }
+}
+
+}  // namespace weft
