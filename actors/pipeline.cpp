@@ -324,6 +324,7 @@ class Pipeline::ThreadBackend final : public Backend {
   void serve(std::uint32_t number, Transport& transport) {
     RankOptions options = make_options(config, plan.schedule.ranks);
     if (plan.schedule.ranks > usable_cores()) options.spin = 0;
+    options.tell_failure = [this, number](std::exception_ptr error) { threads_.fail(number, error); };
     ranks_[number] =
         std::make_unique<Rank>(number, plan, config.stages, config.optimizer, transport, std::move(options));
     Rank& rank = *ranks_[number];

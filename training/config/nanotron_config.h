@@ -43,7 +43,7 @@ struct PipelineParallelConfig {
   std::optional<std::int64_t> chunks;  ///< stages per rank; none = what the schedule needs
   PartitionConfig partition;
   TransportChoice transport = TransportChoice::automatic;
-  std::optional<std::int64_t> threads;  ///< per rank; none = cores of the host / ranks on it
+  std::optional<std::int64_t> threads;  ///< per rank; none = usable cores of the host / ranks on it
   std::optional<std::int64_t>
       max_in_flight;  ///< most (stage, micro-batch) pairs a rank holds; none = the schedule's peak
   bool operator==(const PipelineParallelConfig&) const = default;
