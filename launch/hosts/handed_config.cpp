@@ -18,7 +18,7 @@ namespace {
 constexpr const char* handed_config_variable = "WEFT_CONFIG_FD";
 constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
-bool write_all(int descriptor, std::string_view text) {
+bool write_text(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = write(descriptor, text.data(), text.size());
     if (count < 0 && errno != EINTR) return false;
@@ -31,7 +31,8 @@ bool write_all(int descriptor, std::string_view text) {
 
 HandedConfig::HandedConfig(const std::string& text)
     : descriptor_(memfd_create("weft-config", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-  if (descriptor_ >= 0 && write_all(descriptor_, text) && fcntl(descriptor_, F_ADD_SEALS, seals) == 0) return;
+  if (descriptor_ >= 0 && write_text(descriptor_, text) && fcntl(descriptor_, F_ADD_SEALS, seals) == 0)
+    return;
   const std::string reason = std::strerror(errno);
   if (descriptor_ >= 0) close(descriptor_);
   throw Error("cannot hand the configuration to the ranks: " + reason);

@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-constexpr std::uint32_t most_ranks = 1U << 20;
+constexpr std::uint32_t largest_world = 1U << 20;
 
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
@@ -42,7 +42,7 @@ std::uint32_t number_or(const char* name, std::uint32_t otherwise, std::uint32_t
 std::optional<RankEnvironment> rank_environment() {
   if (std::getenv("WEFT_RANK") == nullptr) return std::nullopt;
   RankEnvironment environment;
-  const std::uint32_t world_size = number("WEFT_WORLD_SIZE", variable("WEFT_WORLD_SIZE"), 1, most_ranks);
+  const std::uint32_t world_size = number("WEFT_WORLD_SIZE", variable("WEFT_WORLD_SIZE"), 1, largest_world);
   // one pipeline only, so far
   const std::uint32_t replicas = number_or("WEFT_REPLICAS", 1, 1, 1);
   environment.mesh = Mesh(world_size / replicas, replicas);
