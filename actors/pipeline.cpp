@@ -49,10 +49,10 @@ void check(const PipelineConfig& config, const std::optional<RankEnvironment>& l
         fmt::format("PipelineConfig::transport is ucx, but no launcher has started this process; allowed: "
                     "weft launch -n {} -- PROGRAM, or inproc",
                     config.ranks));
-  if (config.transport == "inproc" && launched && launched->world_size > 1)
+  if (config.transport == "inproc" && launched && launched->mesh.world_size() > 1)
     throw ConfigError(fmt::format(
         "PipelineConfig::transport is inproc, but this is one of {} processes; allowed: auto, ucx",
-        launched->world_size));
+        launched->mesh.world_size()));
 }
 
 PipelinePlan make_plan(const PipelineConfig& config) {

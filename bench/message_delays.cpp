@@ -150,14 +150,13 @@ double measured(const ScheduleRequest& wanted, Nanoseconds op, Nanoseconds delay
   threads.run([&](std::uint32_t number, Transport& inner) {
     DelayedTransport transport(inner, delay);
     Rank rank(number, plan, stages, optimizer, transport, {});
-    threads.watch(number, rank.loop());
+    const LoopWatch watch = threads.watch(number, rank.loop());
     NoBatches data;
     for (int step = 1; step <= steps; ++step) {
       const Nanoseconds start = now_ns();
       rank.train(static_cast<std::uint64_t>(step), data);
       if (number == 0) times.push_back(static_cast<double>(now_ns() - start) / static_cast<double>(op));
     }
-    threads.unwatch(number);
   });
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
