@@ -1,7 +1,7 @@
 #pragma once
 #include <cstddef>
 
-#include "weft/model/carver.h"
+#include "weft/tensor/carver.h"
 
 namespace weft {
 

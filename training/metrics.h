@@ -28,8 +28,8 @@ struct StepMetrics {
   std::vector<std::uint64_t> message_bytes;  ///< activations and gradients sent to other ranks
 };
 
-/// One line with its end. Floats are the shortest texts that read back to the same bits; one that is not
-/// finite, which JSON cannot say, is null.
+/// One line with its end. Floats read back to the same bits; one that is not finite, which JSON cannot say,
+/// is null.
 [[nodiscard]] std::string to_json_line(const StepMetrics& metrics);
 
 /// The file, open for appending.

@@ -7,6 +7,7 @@
 #include "weft/actors/stage.h"
 #include "weft/model/state_carver.h"
 #include "weft/tensor/bfloat16.h"
+#include "weft/tensor/carver.h"
 
 namespace weft {
 

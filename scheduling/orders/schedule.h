@@ -27,7 +27,7 @@ struct ScheduleInfo {
   std::string_view summary;      ///< a few words for tables and help
 };
 
-/// All schedules, in the order of DESIGN section 6.
+/// All schedules, in the order in which tables and help show them.
 [[nodiscard]] std::span<const ScheduleInfo> all_schedules();
 
 /// The schedule of this name or alias (`gpipe`, `zb1p`, PyTorch's class names with or without their

@@ -10,7 +10,7 @@
 
 #include "weft/base/random.h"
 #include "weft/model/ops/cpu/cpu_level.h"
-#include "weft/model/ops/cpu/kernels/row_levels.h"
+#include "weft/model/ops/cpu/kernels/row_kernels.h"
 
 namespace weft::cpu {
 namespace {

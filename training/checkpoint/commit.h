@@ -1,7 +1,7 @@
 #pragma once
 // How a checkpoint becomes visible: everything is written into a hidden folder, then one rename.
 //
-// A save, from the trainer's view (every rank unless said otherwise; launch_reliability.md 3.1):
+// A save, from the trainer's view (every rank unless said otherwise):
 //   1. writer.start(temporary_folder(...))            copies the state; training goes on
 //   2. writer.finish()                                the rank's files are on the medium and read back
 //   3. gather to_text(RankFiles) on rank 0

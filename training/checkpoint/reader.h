@@ -17,7 +17,7 @@ namespace weft {
 class CheckpointReader {
  public:
   /// Throws CheckpointError when the manifest or a file is missing, has another size than the manifest says,
-  /// or is malformed. Contents are not hashed here: see verify_checkpoint in find.h.
+  /// or is malformed. Contents are not hashed here: see verify_checkpoint in checkpoint_search.h.
   explicit CheckpointReader(std::filesystem::path checkpoint);
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }

@@ -39,7 +39,7 @@ struct PartitionConfig {
 enum class TransportChoice : std::uint8_t { automatic, ucx, inproc };
 
 struct PipelineParallelConfig {
-  std::string schedule = "1f1b";       ///< a name of scheduling/schedule.h or a .csv file
+  std::string schedule = "1f1b";       ///< a name of scheduling/orders/schedule.h or a .csv file
   std::optional<std::int64_t> chunks;  ///< stages per rank; none = what the schedule needs
   PartitionConfig partition;
   TransportChoice transport = TransportChoice::automatic;

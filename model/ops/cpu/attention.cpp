@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "weft/base/error.h"
-#include "weft/model/carver.h"
 #include "weft/model/ops/cpu/attention_scratch.h"
 #include "weft/model/ops/cpu/row_kernels.h"
+#include "weft/tensor/carver.h"
 
 namespace weft::cpu {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "weft/model/carver.h"
 #include "weft/model/ops/cpu/attention.h"
 #include "weft/model/ops/cpu/matmul_kernel.h"
 #include "weft/model/ops/cpu/matrix.h"
 #include "weft/model/ops/cpu/pack.h"
+#include "weft/tensor/carver.h"
 
 namespace weft::cpu {
 

@@ -1,7 +1,6 @@
 #include "weft/model/ops/cpu/row_kernels.h"
 
 #include "weft/model/ops/cpu/cpu_level.h"
-#include "weft/model/ops/cpu/kernels/row_levels.h"
 
 namespace weft::cpu {
 namespace {

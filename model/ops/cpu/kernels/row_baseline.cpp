@@ -1,5 +1,5 @@
 #include "weft/model/ops/cpu/kernels/row_functions.h"
-#include "weft/model/ops/cpu/kernels/row_levels.h"
+#include "weft/model/ops/cpu/kernels/row_kernels.h"
 
 namespace weft::cpu {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "weft/model/ops/cpu/kernels/lanes.h"
-#include "weft/model/ops/cpu/row_kernels.h"
+#include "weft/model/ops/cpu/kernels/row_kernels.h"
 
 namespace weft::cpu {
 namespace {
