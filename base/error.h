@@ -61,6 +61,18 @@ class TokenizerError : public Error {
   using Error::Error;
 };
 
+/// Does `work`; whatever Error it throws is a CheckpointError then.
+template <class Work>
+auto as_checkpoint_error(Work work) {
+  try {
+    return work();
+  } catch (const CheckpointError&) {
+    throw;
+  } catch (const Error& e) {
+    throw CheckpointError(e.what());
+  }
+}
+
 /// A loss, norm or tensor that is not finite; names step, micro-batch and tensor.
 class NonFiniteError : public Error {
  public:

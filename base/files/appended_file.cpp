@@ -16,18 +16,14 @@ AppendedFile::AppendedFile(std::filesystem::path path)
     : path_(std::move(path)),
       descriptor_(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644)) {
   struct stat status {};
-  if (descriptor_ < 0) fail("cannot be opened", errno);
-  if (::fstat(descriptor_, &status) == 0) size_ = static_cast<std::uint64_t>(status.st_size);
-}
-
-AppendedFile::~AppendedFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!descriptor_) fail("cannot be opened", errno);
+  if (::fstat(descriptor_.number(), &status) == 0) size_ = static_cast<std::uint64_t>(status.st_size);
 }
 
 void AppendedFile::append(std::string_view record) {
   ssize_t written = 0;
   do {
-    written = ::write(descriptor_, record.data(), record.size());
+    written = ::write(descriptor_.number(), record.data(), record.size());
   } while (written < 0 && errno == EINTR);
   const int problem = errno;
   if (written == static_cast<ssize_t>(record.size())) {
@@ -39,7 +35,7 @@ void AppendedFile::append(std::string_view record) {
 }
 
 void AppendedFile::truncate(std::uint64_t size) {
-  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail("cannot be cut", errno);
+  if (::ftruncate(descriptor_.number(), static_cast<off_t>(size)) != 0) fail("cannot be cut", errno);
   size_ = size;
 }
 

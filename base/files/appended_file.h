@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "weft/base/files/descriptor.h"
+
 namespace weft {
 
 /// Open for appending; made when it does not exist.
@@ -11,9 +13,6 @@ class AppendedFile {
  public:
   /// Throws Error, naming the file and the reason, when it cannot be opened.
   explicit AppendedFile(std::filesystem::path path);
-  ~AppendedFile();
-  AppendedFile(const AppendedFile&) = delete;
-  AppendedFile& operator=(const AppendedFile&) = delete;
 
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
   /// Appends `record` in one write. When it does not fit (full disk, quota), what was written of it is taken
@@ -26,7 +25,7 @@ class AppendedFile {
   [[noreturn]] void fail(std::string_view what, int problem) const;
 
   std::filesystem::path path_;
-  int descriptor_;
+  Descriptor descriptor_;
   std::uint64_t size_ = 0;
 };
 

@@ -2,17 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "weft/base/error.h"
+#include "weft/base/files/readable_file.h"
 
 namespace weft {
 namespace {
@@ -23,91 +22,55 @@ constexpr std::size_t chunk_bytes = std::size_t{4} << 20;
   throw CheckpointError(path.string() + ": " + what + ": " + std::strerror(error));
 }
 
-/// A descriptor that is open for reading; closed at the end of the scope.
-class Reading {
- public:
-  explicit Reading(const std::filesystem::path& path)
-      // O_NONBLOCK: opening a named pipe must not wait for a writer
-      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    if (descriptor_ < 0) fail(path, "cannot be opened", errno);
-    struct stat status {};
-    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      ::close(descriptor_);
-      throw CheckpointError(path.string() + ": is not a regular file");
-    }
-    size_ = static_cast<std::size_t>(status.st_size);
+/// Hands the whole file to `take`, piece by piece, up to the end that it has now.
+template <class Take>
+void read_pieces(const ReadableFile& file, Take take) {
+  // the whole file, with room to notice its end, or a chunk of it
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(chunk_bytes, file.size() + 1));
+  for (std::uint64_t offset = 0;;) {
+    const std::size_t got = file.read_up_to(offset, buffer);
+    take(std::span(buffer).first(got));
+    offset += got;
+    if (got < buffer.size()) return;
   }
-  ~Reading() { ::close(descriptor_); }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
-
-  /// Up to `into.size()` bytes; fewer only at the end of the file.
-  std::size_t read(const std::filesystem::path& path, std::span<std::byte> into) const {
-    std::size_t done = 0;
-    while (done < into.size()) {
-      const ssize_t got = ::read(descriptor_, into.data() + done, into.size() - done);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail(path, "cannot be read", errno);
-      if (got == 0) break;
-      done += static_cast<std::size_t>(got);
-    }
-    return done;
-  }
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
-  /// Memory to read into: the whole file, with room to notice its end, or a chunk of it.
-  [[nodiscard]] std::vector<std::byte> buffer() const {
-    return std::vector<std::byte>(std::min(chunk_bytes, size_ + 1));
-  }
-
- private:
-  int descriptor_;
-  std::size_t size_ = 0;
-};
+}
 
 }  // namespace
 
 DurableFile::DurableFile(std::filesystem::path path)
     : path_(std::move(path)),
       descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) {
-  if (descriptor_ < 0) fail(path_, "cannot be created", errno);
+  if (!descriptor_) fail(path_, "cannot be created", errno);
 }
 
 DurableFile::~DurableFile() {
-  close();
+  descriptor_.close();
   if (!finished_) ::unlink(path_.c_str());
-}
-
-void DurableFile::close() noexcept {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 void DurableFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min(bytes.size(), chunk_bytes));
-    const ssize_t done = ::write(descriptor_, piece.data(), piece.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail(path_, "cannot be written", errno);
-    const auto written = static_cast<std::size_t>(done);
-    hash_.update(bytes.first(written));
-    bytes_ += written;
-    bytes = bytes.subspan(written);
+    const std::string_view text(reinterpret_cast<const char*>(piece.data()), piece.size());
+    if (const int error = write_all(descriptor_.number(), text)) fail(path_, "cannot be written", error);
+    hash_.update(piece);
+    bytes_ += piece.size();
+    bytes = bytes.subspan(piece.size());
   }
 }
 
 FileRecord DurableFile::finish() {
-  if (::fsync(descriptor_) != 0) fail(path_, "cannot be flushed", errno);
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail(path_, "cannot be closed", errno);
+  if (::fsync(descriptor_.number()) != 0) fail(path_, "cannot be flushed", errno);
+  if (const int error = descriptor_.close()) fail(path_, "cannot be closed", error);
   finished_ = true;
   return {path_.filename().string(), bytes_, hash_.hex()};
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) fail(folder, "cannot be opened", errno);
-  const int result = ::fsync(descriptor);
-  const int error = errno;
-  ::close(descriptor);
-  if (result != 0) fail(folder, "cannot be flushed", error);
+  const Descriptor descriptor(
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor) fail(folder, "cannot be opened", errno);
+  if (::fsync(descriptor.number()) != 0) fail(folder, "cannot be flushed", errno);
 }
 
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -135,33 +98,32 @@ void replace_file(const std::filesystem::path& path, std::string_view text) {
 }
 
 std::string read_small_file(const std::filesystem::path& path, std::size_t limit) {
-  const Reading file(path);
-  std::string text;
-  auto buffer = file.buffer();
-  while (true) {
-    const std::size_t got = file.read(path, buffer);
-    text.append(reinterpret_cast<const char*>(buffer.data()), got);
-    if (text.size() > limit)
-      throw CheckpointError(path.string() + ": is longer than " + std::to_string(limit) + " bytes");
-    if (got < buffer.size()) return text;
-  }
+  return as_checkpoint_error([&] {
+    const ReadableFile file(path);
+    std::string text;
+    read_pieces(file, [&](std::span<const std::byte> piece) {
+      text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+      if (text.size() > limit)
+        throw CheckpointError(path.string() + ": is longer than " + std::to_string(limit) + " bytes");
+    });
+    return text;
+  });
 }
 
 FileRecord hash_file(const std::filesystem::path& path) {
-  const Reading file(path);
-  // what is still in the page cache would not show what the medium holds
-  ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
-  FileRecord record{path.filename().string(), 0, ""};
-  Sha256 hash;
-  auto buffer = file.buffer();
-  while (true) {
-    const std::size_t got = file.read(path, buffer);
-    hash.update(std::span(buffer).first(got));
-    record.bytes += got;
-    if (got < buffer.size()) break;
-  }
-  record.sha256 = hash.hex();
-  return record;
+  return as_checkpoint_error([&] {
+    const ReadableFile file(path);
+    // what is still in the page cache would not show what the medium holds
+    ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+    FileRecord record{path.filename().string(), 0, ""};
+    Sha256 hash;
+    read_pieces(file, [&](std::span<const std::byte> piece) {
+      hash.update(piece);
+      record.bytes += piece.size();
+    });
+    record.sha256 = hash.hex();
+    return record;
+  });
 }
 
 }  // namespace weft

@@ -7,7 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "weft/base/files/sha256.h"
+#include "weft/base/files/descriptor.h"
+#include "weft/base/sha256.h"
 
 namespace weft {
 
@@ -37,10 +38,8 @@ class DurableFile {
   FileRecord finish();
 
  private:
-  void close() noexcept;
-
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   bool finished_ = false;
   std::uint64_t bytes_ = 0;
   Sha256 hash_;

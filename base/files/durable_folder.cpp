@@ -69,11 +69,7 @@ int error_of_writing_into(const fs::path& folder) {
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return errno;
   // access() says yes to root where nothing can be made, as in /proc; a file without a name is a trial that
   // nobody sees
-  const int file = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-  if (file >= 0) {
-    ::close(file);
-    return 0;
-  }
+  if (Descriptor(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600))) return 0;
   if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) return errno;
   std::string name = (folder / ".weft-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) return errno;

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "weft/base/error.h"
 
@@ -49,43 +48,30 @@ FolderLock::FolderLock(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder, error);
   if (error)
     throw CheckpointError(fmt::format("{}: cannot be created: {}", folder.string(), error.message()));
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (descriptor_ < 0)
+  descriptor_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!descriptor_)
     throw CheckpointError(fmt::format("{}: cannot be opened: {}", path.string(), std::strerror(errno)));
   struct ::flock lock = whole_file();
-  if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0) {
-    const int why = errno;
-    const bool taken = why == EAGAIN || why == EACCES;
-    const CheckpointError problem =
-        taken ? in_use(folder, descriptor_)
-              : CheckpointError(fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(why)));
-    ::close(descriptor_);
-    throw problem;
+  if (::fcntl(descriptor_.number(), F_OFD_SETLK, &lock) != 0) {
+    if (errno == EAGAIN || errno == EACCES) throw in_use(folder, descriptor_.number());
+    throw CheckpointError(fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(errno)));
   }
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   const std::string words = fmt::format("process {} on {}\n", ::getpid(), host.data());
   // only for the other run's message: the lock holds without it, for example on a full disk
-  if (::ftruncate(descriptor_, 0) == 0) {
-    [[maybe_unused]] const ssize_t written = ::pwrite(descriptor_, words.data(), words.size(), 0);
+  if (::ftruncate(descriptor_.number(), 0) == 0) {
+    [[maybe_unused]] const ssize_t written = ::pwrite(descriptor_.number(), words.data(), words.size(), 0);
   }
 }
 
-FolderLock::~FolderLock() {
-  // the file stays: removing it would let two runs lock two files of the same name
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-FolderLock::FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
 void check_folder_is_free(const std::filesystem::path& folder) {
-  const int descriptor = ::open((folder / ".lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (descriptor < 0) return;  // nobody has ever locked it, or the lock's own attempt will say what is wrong
+  const Descriptor descriptor(
+      ::open((folder / ".lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!descriptor) return;  // nobody has ever locked it, or the lock's own attempt will say what is wrong
   struct ::flock lock = whole_file();
-  const bool taken = ::fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-  const CheckpointError problem = in_use(folder, descriptor);
-  ::close(descriptor);
-  if (taken) throw problem;
+  if (::fcntl(descriptor.number(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
+    throw in_use(folder, descriptor.number());
 }
 
 }  // namespace weft

@@ -1,16 +1,17 @@
 #pragma once
 // A file seen as memory.
 #include <cstddef>
+#include <filesystem>
 #include <span>
-#include <string>
 
 namespace weft {
 
-/// A regular file mapped for reading. Moves; the mapping ends with the object.
+/// A regular file mapped for reading. Moves; the mapping ends with the object. Reading bytes that the file
+/// has lost since raises SIGBUS: for files that others may write to, see readable_file.h.
 class MappedFile {
  public:
-  /// Throws Error, naming the file and the reason, when it cannot be opened, is no regular file or is empty.
-  explicit MappedFile(const std::string& path);
+  /// Throws Error, naming the file and the reason, when it cannot be opened or is no regular file.
+  explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;

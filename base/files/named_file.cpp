@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "weft/base/error.h"
 #include "weft/base/files/durable_folder.h"
@@ -35,8 +34,8 @@ bool is_special(const std::filesystem::path& path) {
 
 NamedFile::NamedFile(const std::filesystem::path& path) : path_(behind_links(path)) {
   if (is_special(path_)) {
-    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
-    if (descriptor_ < 0) fail(path_, "cannot be opened", errno);
+    descriptor_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!descriptor_) fail(path_, "cannot be opened", errno);
     return;
   }
   temporary_ = temporary_sibling(path_);
@@ -44,23 +43,14 @@ NamedFile::NamedFile(const std::filesystem::path& path) : path_(behind_links(pat
   file_.emplace(temporary_);
 }
 
-NamedFile::~NamedFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 void NamedFile::write(std::string_view text) {
   if (file_) return file_->write(text);
-  while (!text.empty()) {
-    const ::ssize_t written = ::write(descriptor_, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(path_, "cannot be written", errno);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (const int error = write_all(descriptor_.number(), text)) fail(path_, "cannot be written", error);
 }
 
 void NamedFile::finish() {
   if (!file_) {
-    if (::close(std::exchange(descriptor_, -1)) != 0) fail(path_, "cannot be written", errno);
+    if (const int error = descriptor_.close()) fail(path_, "cannot be written", error);
     return;
   }
   file_->finish();

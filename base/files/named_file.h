@@ -14,9 +14,6 @@ class NamedFile {
  public:
   /// Throws CheckpointError when it cannot be written.
   explicit NamedFile(const std::filesystem::path& path);
-  ~NamedFile();
-  NamedFile(const NamedFile&) = delete;
-  NamedFile& operator=(const NamedFile&) = delete;
 
   /// Appends. Throws CheckpointError.
   void write(std::string_view text);
@@ -27,7 +24,7 @@ class NamedFile {
   std::filesystem::path path_;  // behind all links
   std::filesystem::path temporary_;
   std::optional<DurableFile> file_;
-  int descriptor_ = -1;  // of a device or pipe
+  Descriptor descriptor_;  // of a device or pipe
 };
 
 /// Throws CheckpointError when a NamedFile could not be written to `path` now, naming the reason. Makes and

@@ -1,14 +1,7 @@
 #include "weft/model/weights/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -136,36 +129,10 @@ SafetensorsContent parse_safetensors(std::span<const std::byte> file, const std:
   return content;
 }
 
-SafetensorsFile::SafetensorsFile(std::filesystem::path path) : path_(std::move(path)) {
-  const auto system_failure = [&](const char* what) {
-    fail(path_.string(), what + std::string(std::strerror(errno)));
-  };
-  const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) system_failure("cannot be opened: ");
-  struct stat status {};
-  const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-  const auto size = regular ? static_cast<std::size_t>(status.st_size) : 0;
-  void* address = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0) : nullptr;
-  ::close(descriptor);
-  if (!regular) fail(path_.string(), "is not a regular file");
-  if (address == MAP_FAILED) system_failure("cannot be mapped: ");
-  mapping_ = {static_cast<const std::byte*>(address), size};
-  try {
-    content_ = parse_safetensors(mapping_, path_.string());
-  } catch (...) {
-    if (address) ::munmap(address, size);
-    throw;
-  }
-}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (!mapping_.empty()) ::munmap(const_cast<std::byte*>(mapping_.data()), mapping_.size());
-}
-
-SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      mapping_(std::exchange(other.mapping_, {})),
-      content_(std::move(other.content_)) {}
+SafetensorsFile::SafetensorsFile(std::filesystem::path path)
+    : path_(std::move(path)),
+      mapping_(as_checkpoint_error([this] { return MappedFile(path_); })),
+      content_(parse_safetensors(mapping_.bytes(), path_.string())) {}
 
 const StoredTensor* SafetensorsFile::find(std::string_view name) const noexcept {
   const auto& all = content_.tensors;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "weft/base/files/durable_file.h"
+#include "weft/base/files/mapped_file.h"
 #include "weft/tensor/dtype.h"
 #include "weft/tensor/shape.h"
 
@@ -57,11 +58,6 @@ class SafetensorsFile {
  public:
   /// Throws CheckpointError as parse_safetensors does, and when the file cannot be opened or mapped.
   explicit SafetensorsFile(std::filesystem::path path);
-  ~SafetensorsFile();
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   /// Sorted by name.
@@ -74,7 +70,7 @@ class SafetensorsFile {
 
  private:
   std::filesystem::path path_;
-  std::span<const std::byte> mapping_;
+  MappedFile mapping_;
   SafetensorsContent content_;
 };
 

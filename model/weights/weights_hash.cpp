@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "weft/base/error.h"
-#include "weft/base/files/sha256.h"
+#include "weft/base/sha256.h"
 #include "weft/model/weights/safetensors.h"
 #include "weft/tensor/host_values.h"
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "weft/base/error.h"
-#include "weft/base/files/sha256.h"
+#include "weft/base/sha256.h"
 
 namespace weft {
 namespace {

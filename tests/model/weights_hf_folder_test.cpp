@@ -348,7 +348,7 @@ TEST_F(HfFolders, CallCommonMistakesByTheirNames) {
 }
 
 TEST_F(HfFolders, SayWhatIsMissing) {
-  EXPECT_THAT(problem(), HasSubstr("config.json: cannot be opened"));
+  EXPECT_THAT(problem(), HasSubstr("config.json cannot be opened"));
   write(small(), Model(small()));
   std::filesystem::remove(folder / "model.safetensors");
   EXPECT_THAT(problem(), HasSubstr("neither model.safetensors nor"));

@@ -98,7 +98,7 @@ TEST_F(CheckpointFind, NamesAndSkipsADamagedOne) {
          std::filesystem::rename(newest / "x", newest / "weights-0000.safetensors");
        },
        "weights-0000.safetensors: has"},
-      {"no manifest", [&] { std::filesystem::remove(manifest); }, "manifest.json: cannot be opened"},
+      {"no manifest", [&] { std::filesystem::remove(manifest); }, "manifest.json cannot be opened"},
       {"an empty manifest", [&] { write_text(manifest, ""); }, "manifest.json: is not valid JSON"},
       {"a truncated manifest", [&] { std::filesystem::resize_file(manifest, 100); },
        "manifest.json: is not valid JSON"},
@@ -160,8 +160,7 @@ TEST_F(CheckpointReports, ListWhatIsThereAndWhatIsDamaged) {
   const auto list = list_report(checkpoints);
   EXPECT_THAT(list.text, testing::StartsWith("step-00000002"));
   EXPECT_THAT(list.text, HasSubstr("\nstep-00000001"));
-  EXPECT_THAT(list.text,
-              testing::ContainsRegex("\ndamaged: .*step-00000003/manifest.json: cannot be opened"));
+  EXPECT_THAT(list.text, testing::ContainsRegex("\ndamaged: .*step-00000003/manifest.json cannot be opened"));
   EXPECT_THAT(list.text, testing::ContainsRegex("\ndamaged: .*state-0000.safetensors: has 9 bytes"));
   EXPECT_THAT(list.text, testing::Not(HasSubstr("\nstep-00000004")));
   EXPECT_TRUE(list.damaged);

@@ -162,6 +162,30 @@ TEST(TextFiles, ThatCannotBeReadAreNamed) {
               HasSubstr("small.txt hold 3 bytes, one sample needs sequence_length + 1 = 4"));
 }
 
+TEST(TextFiles, ThatBecomeShorterAreAnErrorAndNoSignal) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("t.txt", std::string(20'000, 'a'));
+  const TextFiles file({path}, 100, false, 1);
+  EXPECT_EQ(read(file, 199, 100).back(), 'a');
+  std::filesystem::resize_file(path, 5'000);
+  EXPECT_EQ(read(file, 49, 100).back(), 'a');
+  EXPECT_THAT(error_of([&] { (void)read(file, 199, 100); }),
+              HasSubstr("t.txt had 20000 bytes when it was opened and ends at offset 5000 now"));
+}
+
+TEST(TextFiles, MayBeMoreThanAProcessMayOpenAtFirst) {
+  const ScratchFolder folder;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 40;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  for (int i = 10; i < 70; ++i) folder.write("t" + std::to_string(i), {static_cast<char>(i), 'x'});
+  const TextFiles files(find_text_files({folder.path("t*")}), 2, false, 1);
+  EXPECT_EQ(read(files, 59, 2).front(), 69);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 std::string little_endian(const std::vector<std::uint32_t>& tokens, std::size_t bytes) {
   std::string result;
   for (const std::uint32_t token : tokens) {
@@ -198,6 +222,17 @@ TEST(TokenFile, ShuffledHoldsTheSameSamples) {
   }
   EXPECT_EQ(firsts.size(), 100U);
   EXPECT_TRUE(moved);
+}
+
+TEST(TokenFile, ThatBecomesShorterIsAnErrorAndNoSignal) {
+  const ScratchFolder folder;
+  for (const std::size_t bytes : {2U, 4U}) {
+    const std::string path = folder.write("t", little_endian(std::vector<std::uint32_t>(9'000, 3), bytes));
+    const TokenFile file(path, bytes, 3, 4, false, 1);
+    std::filesystem::resize_file(path, 0);
+    EXPECT_THAT(error_of([&] { (void)read(file, 2'999, 3); }), HasSubstr("ends at offset"));
+    EXPECT_THAT(error_of([&] { file.check(); }), HasSubstr("something has changed it"));
+  }
 }
 
 TEST(TokenFile, IsRefusedWithTheOffsetOfWhatIsWrong) {

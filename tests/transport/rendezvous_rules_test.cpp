@@ -258,14 +258,14 @@ class RankEnvironmentTest : public testing::Test {
     set("WEFT_RANK", "1");
     set("WEFT_WORLD_SIZE", "4");
     set("WEFT_RENDEZVOUS", "127.0.0.1:4711");
-    set("WEFT_TOKEN_FD", std::to_string(descriptor_));
+    set("WEFT_TOKEN_FD", std::to_string(descriptor_.number()));
   }
   void TearDown() override {
     for (const char* name : {"WEFT_RANK", "WEFT_WORLD_SIZE", "WEFT_REPLICAS", "WEFT_HOST", "WEFT_HOST_NAME",
                              "WEFT_RENDEZVOUS", "WEFT_TOKEN_FD", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
       unsetenv(name);
     }
-    close(descriptor_);
+    descriptor_.close();
   }
   static void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
   static std::string refusal() {
@@ -277,7 +277,7 @@ class RankEnvironmentTest : public testing::Test {
     return "accepted";
   }
   RunToken token_ = make_run_token();
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 TEST_F(RankEnvironmentTest, IsReadAsOftenAsAsked) {

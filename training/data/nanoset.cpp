@@ -66,15 +66,22 @@ std::uint64_t token_bytes_of(const std::string& file, std::optional<std::uint64_
 void check_index(const TokenWindows& tokens) {
   const std::string path = tokens.path() + ".index";
   if (!std::filesystem::exists(path)) return;
-  const MappedFile index(path);
+  const ReadableFile index(path);
   constexpr std::size_t entry = sizeof(std::uint64_t);
-  if (index.bytes().size() % entry != 0) throw Error(path + " is no list of 8-byte numbers");
+  if (index.size() == 0) throw Error(path + " is empty");
+  if (index.size() % entry != 0) throw Error(path + " is no list of 8-byte numbers");
   std::uint64_t last = 0;
-  for (std::size_t at = 0; at < index.bytes().size(); at += entry) {
-    const auto document_end = load_le<std::uint64_t>(index.bytes().data() + at);
-    if (document_end < last)
-      throw Error(fmt::format("{} falls from {} to {} at offset {}", path, last, document_end, at));
-    last = document_end;
+  std::vector<std::byte> piece(std::min<std::uint64_t>(index.size(), 1 << 20));
+  for (std::uint64_t offset = 0; offset < index.size(); offset += piece.size()) {
+    piece.resize(std::min<std::uint64_t>(piece.size(), index.size() - offset));
+    index.read(offset, piece);
+    for (std::size_t at = 0; at < piece.size(); at += entry) {
+      const auto document_end = load_le<std::uint64_t>(piece.data() + at);
+      if (document_end < last)
+        throw Error(
+            fmt::format("{} falls from {} to {} at offset {}", path, last, document_end, offset + at));
+      last = document_end;
+    }
   }
   if (last != tokens.token_count()) {
     throw Error(

@@ -59,6 +59,12 @@ std::vector<std::string> files_of(const std::string& pattern) {
   return paths;
 }
 
+ReadableFile open_text(const std::string& path) {
+  ReadableFile file(path);
+  if (file.size() == 0) throw Error(path + " is empty");
+  return file;
+}
+
 }  // namespace
 
 std::vector<std::string> find_text_files(const std::vector<std::string>& patterns) {
@@ -66,7 +72,7 @@ std::vector<std::string> find_text_files(const std::vector<std::string>& pattern
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     try {
       for (const std::string& path : files_of(patterns[i])) {
-        (void)MappedFile(path);  // throws when it is empty or cannot be read
+        static_cast<void>(open_text(path));
         named.push_back(path);
       }
     } catch (const Error& e) {
@@ -90,8 +96,8 @@ TextFiles::TextFiles(const std::vector<std::string>& paths, std::uint64_t window
     : shuffle_(shuffle), seed_(seed) {
   std::uint64_t bytes = 0;
   for (const std::string& path : paths) {
-    files_.emplace_back(path);
-    bytes += files_.back().bytes().size();
+    files_.push_back(open_text(path));
+    bytes += files_.back().size();
     ends_.push_back(bytes);
   }
   windows_ = bytes / window;
@@ -114,9 +120,12 @@ void TextFiles::read(std::uint64_t n, std::span<std::int32_t> tokens) const {
   auto file = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), start) - ends_.begin());
   start -= file == 0 ? 0 : ends_[file - 1];
   for (std::size_t done = 0; done < tokens.size(); ++file, start = 0) {
-    const auto bytes = files_[file].bytes().subspan(start);
-    const std::size_t count = std::min(bytes.size(), tokens.size() - done);
-    for (std::size_t i = 0; i < count; ++i) tokens[done + i] = static_cast<std::int32_t>(bytes[i]);
+    const std::uint64_t count = std::min<std::uint64_t>(files_[file].size() - start, tokens.size() - done);
+    // The bytes lie at the end of where they widen to, which they leave behind them from the start on.
+    const auto part = tokens.subspan(done, count);
+    const auto bytes = std::as_writable_bytes(part).last(count);
+    files_[file].read(start, bytes);
+    for (std::size_t i = 0; i < count; ++i) part[i] = std::to_integer<std::int32_t>(bytes[i]);
     done += count;
   }
 }

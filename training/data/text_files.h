@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/base/files/mapped_file.h"
+#include "weft/base/files/readable_file.h"
 #include "weft/training/data/dataset.h"
 
 namespace weft {
@@ -35,7 +35,7 @@ class TextFiles final : public Dataset {
   void read(std::uint64_t n, std::span<std::int32_t> tokens) const override;
 
  private:
-  std::vector<MappedFile> files_;
+  std::vector<ReadableFile> files_;
   std::vector<std::uint64_t> ends_;  ///< of each file, in bytes from the first one's start
   std::uint64_t first_ = 0;          ///< window
   std::uint64_t windows_ = 0;

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "weft/base/files/mapped_file.h"
+#include "weft/base/files/readable_file.h"
 
 namespace weft {
 
@@ -16,23 +16,21 @@ class TokenWindows {
   TokenWindows(const std::string& path, std::uint64_t token_bytes, std::uint64_t window,
                std::uint64_t vocab_size);
 
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return file_.bytes().size(); }
+  [[nodiscard]] std::string path() const { return file_.path().string(); }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return file_.size(); }
   [[nodiscard]] std::uint64_t token_count() const noexcept { return bytes() / token_bytes_; }
   [[nodiscard]] std::uint64_t window_count() const noexcept { return token_count() / window_; }
 
   /// Writes window `i` < window_count(). Throws Error, naming the byte offset, for a token outside the
-  /// vocabulary.
+  /// vocabulary and for a file that has become shorter.
   void read(std::uint64_t i, std::span<std::int32_t> tokens) const;
   /// Reads all windows once; throws as read() does.
   void check() const;
 
  private:
-  [[nodiscard]] std::uint64_t token(std::uint64_t i) const noexcept;
-  [[noreturn]] void refuse(std::uint64_t i) const;
+  void read_from(std::uint64_t first, std::span<std::int32_t> tokens) const;
 
-  std::string path_;
-  MappedFile file_;
+  ReadableFile file_;
   std::uint64_t token_bytes_;
   std::uint64_t window_;
   std::uint64_t vocab_size_;

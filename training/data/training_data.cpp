@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "weft/base/files/sha256.h"
+#include "weft/base/sha256.h"
 #include "weft/training/data/nanoset.h"
 #include "weft/training/data/random_tokens.h"
 #include "weft/training/data/text_files.h"

@@ -21,15 +21,12 @@ void MessageRing::retract() noexcept {
 }
 
 Doorbell::Doorbell() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (descriptor_ < 0)
-    throw Error(std::string("no descriptor for a rank's wake-ups: ") + std::strerror(errno));
+  if (!descriptor_) throw Error(std::string("no descriptor for a rank's wake-ups: ") + std::strerror(errno));
 }
-
-Doorbell::~Doorbell() { close(descriptor_); }
 
 bool Doorbell::begin_sleep() noexcept {
   std::uint64_t rings = 0;
-  if (read(descriptor_, &rings, sizeof(rings)) > 0) return false;
+  if (read(descriptor_.number(), &rings, sizeof(rings)) > 0) return false;
   asleep_.store(true);
   return true;
 }
@@ -37,7 +34,7 @@ bool Doorbell::begin_sleep() noexcept {
 void Doorbell::ring_always() noexcept {
   const std::uint64_t one = 1;
   // It fails only when the counter is full, and then the descriptor is readable already.
-  [[maybe_unused]] const auto written = write(descriptor_, &one, sizeof(one));
+  [[maybe_unused]] const auto written = write(descriptor_.number(), &one, sizeof(one));
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "weft/base/files/descriptor.h"
 #include "weft/transport/transport.h"
 
 namespace weft {
@@ -55,11 +56,8 @@ class Doorbell {
  public:
   /// Throws Error when the system has no descriptor left.
   Doorbell();
-  ~Doorbell();
-  Doorbell(const Doorbell&) = delete;
-  Doorbell& operator=(const Doorbell&) = delete;
 
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
   /// The owner will sleep; false when it has been rung since the last call.
   [[nodiscard]] bool begin_sleep() noexcept;
   void end_sleep() noexcept { asleep_.store(false, std::memory_order_relaxed); }
@@ -72,7 +70,7 @@ class Doorbell {
 
  private:
   alignas(64) std::atomic<bool> asleep_{false};
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 }  // namespace weft

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <asio/executor_work_guard.hpp>
@@ -35,7 +34,6 @@ constexpr std::size_t most_strangers = 64;
 
 struct RendezvousServer::Impl {
   explicit Impl(const RendezvousOptions& from);
-  ~Impl() { ::close(event); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -71,7 +69,7 @@ struct RendezvousServer::Impl {
   asio::steady_timer accept_timer{io};
   std::thread thread;
 
-  int event = -1;
+  Descriptor event;
   std::mutex mutex;
   std::deque<RendezvousEvent> events;  // under mutex
 };
@@ -82,8 +80,8 @@ RendezvousServer::Impl::Impl(const RendezvousOptions& from)
                         std::chrono::milliseconds(500ms))),
       roll(options.world_size),
       sessions(options.world_size) {
-  event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (event < 0) throw TransportError("the rendezvous server cannot make its event descriptor");
+  event = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event) throw TransportError("the rendezvous server cannot make its event descriptor");
   handlers.introduced = [this](const std::shared_ptr<Session>& session, const Introduction& who) {
     introduce(session, who);
   };
@@ -265,7 +263,7 @@ void RendezvousServer::Impl::to_all(Type type, const Bytes& payload) {
 void RendezvousServer::Impl::report(RendezvousEvent event_to_report) {
   const std::lock_guard lock(mutex);
   events.push_back(std::move(event_to_report));
-  eventfd_write(event, 1);
+  eventfd_write(event.number(), 1);
 }
 
 RendezvousServer::RendezvousServer(const RendezvousOptions& options)
@@ -292,7 +290,7 @@ std::uint16_t RendezvousServer::port() const noexcept {
   return impl_->acceptor.local_endpoint(ignored).port();
 }
 
-int RendezvousServer::event_descriptor() const noexcept { return impl_->event; }
+int RendezvousServer::event_descriptor() const noexcept { return impl_->event.number(); }
 
 std::optional<RendezvousEvent> RendezvousServer::next_event() {
   const std::lock_guard lock(impl_->mutex);
@@ -301,7 +299,7 @@ std::optional<RendezvousEvent> RendezvousServer::next_event() {
   impl_->events.pop_front();
   if (impl_->events.empty()) {
     eventfd_t ignored = 0;
-    eventfd_read(impl_->event, &ignored);
+    eventfd_read(impl_->event.number(), &ignored);
   }
   return next;
 }

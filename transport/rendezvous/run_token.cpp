@@ -21,17 +21,15 @@ RunToken make_run_token() {
   return token;
 }
 
-int share_run_token(const RunToken& token) {
-  const int descriptor = memfd_create("weft-token", MFD_CLOEXEC);
-  if (descriptor < 0) {
+Descriptor share_run_token(const RunToken& token) {
+  Descriptor file(memfd_create("weft-token", MFD_CLOEXEC));
+  if (!file) {
     throw Error(std::string("cannot make a file in memory for the run's token: ") + std::strerror(errno));
   }
-  if (pwrite(descriptor, token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) {
-    const std::string reason = std::strerror(errno);
-    close(descriptor);
-    throw Error("cannot write the run's token: " + reason);
+  if (pwrite(file.number(), token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) {
+    throw Error(std::string("cannot write the run's token: ") + std::strerror(errno));
   }
-  return descriptor;
+  return file;
 }
 
 RunToken read_run_token(int descriptor) {

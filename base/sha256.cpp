@@ -1,4 +1,4 @@
-#include "weft/base/files/sha256.h"
+#include "weft/base/sha256.h"
 
 #include <openssl/evp.h>
 
