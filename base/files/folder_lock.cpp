@@ -5,25 +5,24 @@
 #include <unistd.h>
 
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 
 namespace weft {
 namespace {
 
-/// What the holder wrote about itself, reduced to printable characters.
+/// What the holder wrote about itself.
 std::string holder(int descriptor) {
   std::array<char, 200> text{};
   const ssize_t size = ::pread(descriptor, text.data(), text.size(), 0);
-  std::string words;
-  for (ssize_t i = 0; i < size; ++i)
-    if (std::isprint(static_cast<unsigned char>(text[static_cast<std::size_t>(i)])))
-      words += text[static_cast<std::size_t>(i)];
-  return words.empty() ? "" : " (" + words + ")";
+  std::string_view words(text.data(), size < 0 ? 0 : static_cast<std::size_t>(size));
+  words = words.substr(0, words.find('\n'));
+  return words.empty() ? "" : " (" + printable(words) + ")";
 }
 
 /// The whole file, for one writer. Locks of open file descriptions, since one of them can be asked for

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/model/weights/json_input.h"
-#include "weft/model/weights/safetensors_header.h"
 
 namespace weft {
 namespace {
@@ -76,7 +76,7 @@ class Reading {
 
  private:
   [[noreturn]] void fail(const std::string& key, const std::string& what) const {
-    throw CheckpointError(fmt::format("{}: {}: {}", file_, shown_text(key.substr(0, 120)), shown_text(what)));
+    throw CheckpointError(fmt::format("{}: {}: {}", file_, printable(key, 120), printable(what, 400)));
   }
   /// The value of a key; null when it is missing or null.
   [[nodiscard]] static const json* find(const json& object, const char* key) {

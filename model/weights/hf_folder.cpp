@@ -8,9 +8,9 @@
 #include <set>
 
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/model/weights/json_input.h"
 #include "weft/model/weights/load_parameter.h"
-#include "weft/model/weights/safetensors_header.h"
 
 namespace weft {
 namespace {

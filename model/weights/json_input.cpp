@@ -6,8 +6,8 @@
 
 #include "weft/base/error.h"
 #include "weft/base/files/durable_file.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/model/weights/foreign_file.h"
-#include "weft/model/weights/safetensors_header.h"
 
 namespace weft {
 namespace {
@@ -37,7 +37,7 @@ nlohmann::json parse_json_object(std::string_view text, const std::string& file_
   } catch (const json::exception& error) {
     std::string what = error.what();
     if (const auto end = what.find("] "); end != std::string::npos) what.erase(0, end + 2);
-    throw CheckpointError(file_name + ": is not valid JSON: " + shown_text(what.substr(0, 200)));
+    throw CheckpointError(file_name + ": is not valid JSON: " + printable(what, 200));
   }
   if (!tree.is_object()) throw CheckpointError(file_name + ": is not a JSON object");
   return tree;

@@ -9,7 +9,7 @@
 
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
-#include "weft/model/weights/safetensors_header.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/tensor/bfloat16.h"
 #include "weft/tensor/host_values.h"
 

@@ -7,6 +7,7 @@
 
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/model/weights/foreign_file.h"
 #include "weft/model/weights/safetensors_header.h"
 

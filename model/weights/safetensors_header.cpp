@@ -1,12 +1,11 @@
 #include "weft/model/weights/safetensors_header.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 
 namespace weft {
 namespace {
@@ -218,34 +217,6 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-std::string quoted_name(std::string_view name) {
-  constexpr std::size_t longest = 120;
-  std::string text =
-      // in ASCII: a terminal obeys some characters beyond it, too
-      nlohmann::json(name.substr(0, longest)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  if (name.size() > longest) text += "...";
-  return text;
-}
-
-std::string shown_name(std::string_view name) {
-  const bool visible =
-      std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
-  return visible && !name.empty() && name.size() <= 120 ? std::string(name) : quoted_name(name);
-}
-
-std::string shown_text(std::string_view text) {
-  constexpr std::size_t longest = 400;
-  std::string shown;
-  for (const char c : text.substr(0, longest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f)
-      shown += c;
-    else
-      shown += fmt::format("\\x{:02x}", byte);
-  }
-  return text.size() > longest ? shown + "..." : shown;
-}
-
 SafetensorsHeader parse_safetensors_header(std::string_view text, const std::string& file_name) {
   // the parser takes a byte order mark for nothing and a NUL for the end
   const std::size_t start = text.find_first_not_of(" \t\r\n");
@@ -256,7 +227,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, const std::str
   SafetensorsHeader header;
   HeaderReader reader(header);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &reader))
-    throw CheckpointError(file_name + ": " + shown_text(reader.problem));
+    throw CheckpointError(file_name + ": " + printable(reader.problem, 400));
   std::sort(header.entries.begin(), header.entries.end(),
             [](const SafetensorsEntry& a, const SafetensorsEntry& b) { return a.name < b.name; });
   const auto twice = std::adjacent_find(

@@ -27,14 +27,4 @@ struct SafetensorsHeader {
 /// form of an entry, names given twice.
 [[nodiscard]] SafetensorsHeader parse_safetensors_header(std::string_view text, const std::string& file_name);
 
-/// A name from a file, quoted, with control characters escaped, cut to a readable length.
-[[nodiscard]] std::string quoted_name(std::string_view name);
-
-/// A name from a file for people: as it is when it holds nothing but visible ASCII, else quoted_name.
-[[nodiscard]] std::string shown_name(std::string_view name);
-
-/// A text with parts from a file for people: what is not visible ASCII or a space as \xNN, cut to a readable
-/// length.
-[[nodiscard]] std::string shown_text(std::string_view text);
-
 }  // namespace weft

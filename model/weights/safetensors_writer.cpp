@@ -5,8 +5,8 @@
 
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/model/weights/safetensors.h"
-#include "weft/model/weights/safetensors_header.h"
 
 namespace weft {
 namespace {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/scheduling/orders/order_text.h"
 
 namespace weft {
@@ -63,14 +64,6 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::string printable(std::string_view text) {
-  std::string result;
-  for (const char c : text.substr(0, 40))
-    result +=
-        c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  return text.size() > 40 ? result + "..." : result;
-}
-
 class Reader {
  public:
   Reader(std::string_view text, std::string_view name) : text_(text), name_(name) {}
@@ -86,7 +79,7 @@ class Reader {
   [[nodiscard]] OpKind kind_of(const Action& action, bool old_way) const;
   [[noreturn]] void fail(const Action& at, std::string_view cell, const std::string& why) const {
     throw ScheduleError(
-        fmt::format("{}: row {}, column {} '{}': {}", name_, at.row, at.column, printable(cell), why));
+        fmt::format("{}: row {}, column {} '{}': {}", name_, at.row, at.column, printable(cell, 40), why));
   }
   [[noreturn]] void fail(const Action& at, const std::string& why) const {
     fail(at, fmt::format("{}{}{}", at.stage, words[static_cast<std::size_t>(at.word)], at.microbatch), why);

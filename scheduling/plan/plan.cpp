@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/scheduling/orders/order_text.h"
 #include "weft/scheduling/simulation/chrome_trace.h"
 #include "weft/scheduling/weight_turns.h"

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "weft/base/text/foreign_text.h"
 #include "weft/scheduling/plan/plan.h"
 #include "weft/scheduling/plan/text_table.h"
 

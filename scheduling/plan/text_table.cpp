@@ -62,37 +62,7 @@ std::string op_text(const Op& op, std::size_t size, bool later_stage) {
   return text;
 }
 
-// The bytes of the character that `text` starts with; 0 when it starts with none. U+FFFE and U+FFFF are no
-// characters (XML refuses them).
-std::size_t character_size(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  if (byte(0) < 0x80) return 1;
-  const std::size_t size = byte(0) < 0xc0   ? 0
-                           : byte(0) < 0xe0 ? 2
-                           : byte(0) < 0xf0 ? 3
-                           : byte(0) < 0xf8 ? 4
-                                            : 0;
-  std::uint32_t code = byte(0) & (0x7fu >> size);
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0u) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3fu);
-  }
-  static constexpr std::uint32_t smallest[] = {UINT32_MAX, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  return code < smallest[size] || code > 0x10ffff || surrogate || code == 0xfffe || code == 0xffff ? 0 : size;
-}
-
 }  // namespace
-
-std::string to_utf8(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const std::size_t size = character_size(text);
-    result += size == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(0, size);
-    text.remove_prefix(std::max<std::size_t>(size, 1));
-  }
-  return result;
-}
 
 std::string to_table(const std::vector<std::vector<std::string>>& lines) {
   std::vector<std::size_t> widths;

@@ -23,10 +23,6 @@ namespace weft {
 /// Bytes in the unit that suits them, for example "1.5 MiB".
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
 
-/// The text with a replacement character for every byte that is no part of a UTF-8 character, for formats
-/// that allow nothing else.
-[[nodiscard]] std::string to_utf8(std::string_view text);
-
 /// When a B's gradient leaves in a plan, as a line for the reader.
 inline constexpr std::string_view early_gradient_rule =
     "the gradient of a B leaves after its I half, as in a run\n";

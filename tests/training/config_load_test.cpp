@@ -1,7 +1,7 @@
 // From text and overrides to a checked configuration.
 #include "../support/paths.h"
 #include "config_text.h"
-#include "weft/scheduling/plan/text_table.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/training/config/checks.h"
 #include "weft/training/config/schedule_key.h"
 #include "weft/training/config/yaml_reader.h"

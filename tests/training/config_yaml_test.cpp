@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "weft/scheduling/plan/text_table.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/training/config/scalar.h"
 #include "weft/training/config/yaml_reader.h"
 #include "weft/training/config/yaml_writer.h"

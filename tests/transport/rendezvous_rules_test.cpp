@@ -204,7 +204,7 @@ TEST_F(SealedFrames, NoticeRepetitionReorderingAndReflection) {
 
 TEST(ControlText, ShowsNoControlCharacters) {
   const auto bytes = Writer().string("a\x1b[31mb\r\nc\x7f").take();
-  EXPECT_EQ(Reader(bytes).text(), "a?[31mb?\nc?");
+  EXPECT_EQ(Reader(bytes).text(), "a\\x1b[31mb\\x0d\nc\\x7f");
 }
 
 TEST(ControlText, EndsNoEarlierThanItSays) {

@@ -6,8 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include "weft/base/text/foreign_text.h"
 #include "weft/model/weights/load_parameter.h"
-#include "weft/model/weights/safetensors_header.h"
 #include "weft/training/checkpoint/checkpoint_search.h"
 #include "weft/training/checkpoint/checkpoint_text.h"
 #include "weft/training/checkpoint/reader.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "weft/base/error.h"
-#include "weft/model/weights/safetensors_header.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/training/checkpoint/checkpoint_search.h"
 #include "weft/training/checkpoint/reader.h"
 

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/model/weights/json_input.h"
-#include "weft/scheduling/plan/text_table.h"
 #include "weft/training/config/binary_scalar.h"
 
 namespace weft {

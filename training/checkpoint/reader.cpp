@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/model/weights/load_parameter.h"
-#include "weft/model/weights/safetensors_header.h"
 #include "weft/model/weights/weights_hash.h"
 #include "weft/training/checkpoint/state_names.h"
 

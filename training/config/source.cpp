@@ -1,25 +1,9 @@
 #include "weft/training/config/source.h"
+#include "weft/base/text/foreign_text.h"
 
 #include <fmt/format.h>
 
 namespace weft {
-namespace {
-
-std::string printable(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      result += fmt::format("\\x{:02x}", byte);
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
-
-}  // namespace
-
 std::string Source::prefix() const {
   return file.empty() ? std::string() : fmt::format("{}:{}:{}: ", printable(file), line, column);
 }
@@ -45,8 +29,7 @@ ValueError config_error(const Source& source, std::string_view path, std::string
 
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t longest = 80;
-  const bool cut = text.size() > longest;
-  return fmt::format("'{}{}'", printable(text.substr(0, longest)), cut ? "..." : "");
+  return fmt::format("'{}'", printable(text, longest));
 }
 
 }  // namespace weft

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "weft/scheduling/plan/text_table.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/training/config/scalar.h"
 
 namespace weft {

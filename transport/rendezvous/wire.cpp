@@ -9,6 +9,7 @@
 
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 
 namespace weft::control {
 namespace {
@@ -113,12 +114,15 @@ std::span<const std::byte> Reader::bytes() {
 
 std::string Reader::text() {
   const auto raw = bytes();
-  std::string text(reinterpret_cast<const char*>(raw.data()), raw.size());
-  for (char& c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if ((code < 0x20 && c != '\n' && c != '\t') || code == 0x7f) c = '?';
+  std::string_view rest(reinterpret_cast<const char*>(raw.data()), raw.size());
+  std::string text;
+  while (true) {  // line by line: a cause may have several
+    const std::size_t end = rest.find('\n');
+    text += printable(rest.substr(0, end));
+    if (end == std::string_view::npos) return text;
+    text += '\n';
+    rest.remove_prefix(end + 1);
   }
-  return text;
 }
 
 void Reader::end() const {
