@@ -1,10 +1,13 @@
+#include "weft/model/weights/hf_folder_writer.h"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "weft/base/error.h"
+#include "weft/base/files/durable_file.h"
 #include "weft/base/files/durable_folder.h"
-#include "weft/model/weights/hf_folder.h"
+#include "weft/model/weights/safetensors_writer.h"
 
 namespace weft {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-// Reading and writing safetensors files: 8 bytes length, a JSON header, the data of all tensors without
+// Safetensors files: 8 bytes length, a JSON header, the data of all tensors without
 // holes.
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/base/files/durable_file.h"
 #include "weft/base/files/mapped_file.h"
 #include "weft/tensor/dtype.h"
 #include "weft/tensor/shape.h"
@@ -73,16 +72,5 @@ class SafetensorsFile {
   MappedFile mapping_;
   SafetensorsContent content_;
 };
-
-/// Writes a new file, in the strict form (padded header, tensors sorted by size of element, then name),
-/// flushed to the medium. Throws CheckpointError when the file exists or cannot be written completely, when a
-/// name comes twice, is no UTF-8 or the size of a tensor's bytes is not that of its shape and `dtype`
-/// (`type` is not looked at).
-FileRecord write_new_safetensors(const std::filesystem::path& path, std::span<const StoredTensor> tensors,
-                                 const SafetensorsMetadata& metadata = {});
-
-/// The same, but a file of that name is replaced in one step at the end; files mapped from it stay valid.
-FileRecord replace_safetensors(const std::filesystem::path& path, std::span<const StoredTensor> tensors,
-                               const SafetensorsMetadata& metadata = {});
 
 }  // namespace weft

@@ -1,12 +1,12 @@
+#include "weft/model/weights/safetensors_writer.h"
+
 #include <algorithm>
 #include <exception>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
 #include "weft/base/text/foreign_text.h"
-#include "weft/model/weights/safetensors.h"
 
 namespace weft {
 namespace {
@@ -88,22 +88,6 @@ FileRecord write_new_safetensors(const std::filesystem::path& path, std::span<co
   file.write(header);
   for (const auto* tensor : order) file.write(tensor->bytes);
   return file.finish();
-}
-
-FileRecord replace_safetensors(const std::filesystem::path& path, std::span<const StoredTensor> tensors,
-                               const SafetensorsMetadata& metadata) {
-  const auto temporary = temporary_sibling(path);
-  std::filesystem::remove(temporary);  // left by a process of the same number that was killed
-  FileRecord record = write_new_safetensors(temporary, tensors, metadata);
-  try {
-    rename_durably(temporary, path);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
-  record.name = path.filename().string();
-  return record;
 }
 
 }  // namespace weft

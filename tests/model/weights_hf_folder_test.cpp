@@ -12,6 +12,7 @@
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
 #include "weft/model/weights/hf_folder.h"
+#include "weft/model/weights/hf_folder_writer.h"
 #include "weft/model/weights/load_parameter.h"
 #include "weft/tensor/bfloat16.h"
 

@@ -4,6 +4,7 @@
 
 #include "weft/base/error.h"
 #include "weft/model/weights/hf_folder.h"
+#include "weft/model/weights/hf_folder_writer.h"
 #include "weft/tests/training/checkpoint_fixture.h"
 #include "weft/training/checkpoint/checkpoint_search.h"
 #include "weft/training/checkpoint/convert.h"

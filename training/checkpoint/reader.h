@@ -22,8 +22,6 @@ class CheckpointReader {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] const Manifest& manifest() const noexcept { return manifest_; }
-  /// False for a checkpoint that holds weights alone, such as an imported one.
-  [[nodiscard]] bool has_state() const noexcept { return !manifest_.position.optimizer.empty(); }
 
   /// All weights or all other tensors, sorted by name.
   [[nodiscard]] std::span<const StoredTensor* const> weights() const noexcept { return weights_; }

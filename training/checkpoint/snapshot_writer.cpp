@@ -10,6 +10,7 @@
 
 #include "weft/base/error.h"
 #include "weft/model/weights/json_input.h"
+#include "weft/model/weights/safetensors_writer.h"
 #include "weft/model/weights/weights_hash.h"
 #include "weft/training/checkpoint/state_names.h"
 
