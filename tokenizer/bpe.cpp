@@ -5,7 +5,7 @@
 #include <queue>
 #include <utility>
 
-#include "weft/tokenizer/utf8.h"
+#include "weft/base/text/utf8.h"
 
 namespace weft {
 namespace {

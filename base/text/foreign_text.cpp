@@ -2,73 +2,38 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cstdint>
+#include "weft/base/text/utf8.h"
 
 namespace weft {
 namespace {
 
 constexpr std::size_t longest_name = 120;
 
-/// The bytes of the character that `text` starts with; 0 when it starts with none. U+FFFE and U+FFFF are no
-/// characters (XML refuses them).
-std::size_t character_size(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  if (byte(0) < 0x80) return 1;
-  const std::size_t size = byte(0) < 0xc0   ? 0
-                           : byte(0) < 0xe0 ? 2
-                           : byte(0) < 0xf0 ? 3
-                           : byte(0) < 0xf8 ? 4
-                                            : 0;
-  std::uint32_t code = byte(0) & (0x7fu >> size);
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0u) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3fu);
-  }
-  static constexpr std::uint32_t smallest[] = {UINT32_MAX, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  return code < smallest[size] || code > 0x10ffff || surrogate || code == 0xfffe || code == 0xffff ? 0 : size;
-}
-
-/// Whether a terminal shows the character that `text` is, and only shows it.
-bool is_visible(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  if (text.size() == 1) return first >= 0x20 && first < 0x7f;
-  if (first == 0xc2)
-    return static_cast<unsigned char>(text[1]) >= 0xa0;  // U+0080 to U+009F are control characters
-  // zero-width and direction marks, line and paragraph separators, byte order mark
-  const auto between = [&](std::string_view low, std::string_view high) {
-    return text >= low && text <= high;
-  };
-  return !(text.size() == 3 && (between("\u200b", "\u200f") || between("\u2028", "\u202e") ||
-                                between("\u2060", "\u206f") || text == "\ufeff"));
+/// Whether a terminal shows the character, and only shows it.
+bool is_visible(char32_t c) {
+  const auto between = [c](char32_t low, char32_t high) { return c >= low && c <= high; };
+  return !(c < 0x20 || between(0x7f, 0x9f) ||  // control characters
+           between(0x200b, 0x200f) || between(0x202a, 0x202e) || between(0x2060, 0x206f) ||  // marks
+           between(0x2028, 0x2029) || c == 0xfeff || between(0xfffe, 0xffff));
 }
 
 }  // namespace
 
-std::string to_utf8(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const std::size_t size = character_size(text);
-    result += size == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(0, size);
-    text.remove_prefix(std::max<std::size_t>(size, 1));
-  }
-  return result;
-}
+std::string to_utf8(std::string_view text) { return repair_utf8(text).text; }
 
 std::string printable(std::string_view text, std::size_t longest) {
   const bool is_cut = text.size() > longest;
   text = text.substr(0, longest);
   std::string result;
   while (!text.empty()) {
-    const std::size_t size = character_size(text);
-    const std::string_view character = text.substr(0, std::max<std::size_t>(size, 1));
-    if (size > 0 && is_visible(character)) {
-      result += character;
+    const Utf8Character character = first_character(text);
+    const std::string_view bytes = text.substr(0, character.length);
+    if (character.valid && is_visible(character.code_point)) {
+      result += bytes;
     } else {
-      for (const char byte : character) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      for (const char byte : bytes) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
     }
-    text.remove_prefix(character.size());
+    text.remove_prefix(bytes.size());
   }
   return is_cut ? result + "..." : result;
 }

@@ -6,8 +6,7 @@
 
 namespace weft {
 
-/// The text with a replacement character for every byte that is no part of a UTF-8 character, for formats
-/// that allow nothing else.
+/// The text with a replacement character for what is no UTF-8, for formats that allow nothing else.
 [[nodiscard]] std::string to_utf8(std::string_view text);
 
 /// The text with `\xNN` for every byte of what a terminal obeys or does not show (control characters, marks

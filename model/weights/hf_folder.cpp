@@ -8,6 +8,7 @@
 #include <set>
 
 #include "weft/base/error.h"
+#include "weft/base/files/durable_file.h"
 #include "weft/base/text/foreign_text.h"
 #include "weft/model/weights/json_input.h"
 #include "weft/model/weights/load_parameter.h"

@@ -2,11 +2,11 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "weft/base/text/foreign_text.h"
 #include "weft/scheduling/orders/order_text.h"
 #include "weft/scheduling/plan/json_text.h"
 #include "weft/scheduling/plan/op_means.h"
 #include "weft/scheduling/plan/plan.h"
-#include "weft/scheduling/plan/text_table.h"
 
 namespace weft {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <string>
 
-#include "weft/base/text/foreign_text.h"
+#include "weft/base/text/utf8.h"
 #include "weft/scheduling/plan/plan.h"
 #include "weft/scheduling/plan/text_table.h"
 
@@ -28,15 +28,20 @@ std::string_view fill(const Op& op, bool later_stage) {
 
 std::string escaped(std::string_view text) {
   std::string result;
-  for (const char c : to_utf8(text)) {
-    if (c == '<')
+  while (!text.empty()) {
+    const Utf8Character character = first_character(text);
+    const char32_t code = character.code_point;
+    if (!character.valid || code == 0xfffe || code == 0xffff)  // XML has no such characters
+      append_utf8(result, 0xfffd);
+    else if (code == '<')
       result += "&lt;";
-    else if (c == '>')
+    else if (code == '>')
       result += "&gt;";
-    else if (c == '&')
+    else if (code == '&')
       result += "&amp;";
-    else if (static_cast<unsigned char>(c) >= ' ')
-      result += c;
+    else if (code >= ' ')
+      result += text.substr(0, character.length);
+    text.remove_prefix(character.length);
   }
   return result;
 }

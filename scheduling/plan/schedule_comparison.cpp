@@ -5,6 +5,7 @@
 #include <string>
 
 #include "weft/base/error.h"
+#include "weft/base/text/foreign_text.h"
 #include "weft/scheduling/plan/json_text.h"
 #include "weft/scheduling/plan/plan.h"
 #include "weft/scheduling/plan/text_table.h"

@@ -71,7 +71,8 @@ const std::vector<Include>& includes() {
 }
 
 /// Every folder with its own files, subfolders apart, and the folders whose files these include; with the
-/// files that do.
+/// files that do. A source may include subfolders of its own folder without being counted: it is where an
+/// interface's header leaves the choice among its implementations to.
 using Graph = std::map<std::string, std::map<std::string, std::set<std::string>>>;
 
 Graph include_graph() {
@@ -81,7 +82,8 @@ Graph include_graph() {
     graph[from];
     if (include.name.rfind("weft/", 0) != 0) continue;
     const std::string to = fs::path(include.name.substr(5)).parent_path().generic_string();
-    if (to != from) graph[from][to].insert(include.file.filename());
+    const bool is_choice = include.file.extension() == ".cpp" && to.rfind(from + "/", 0) == 0;
+    if (to != from && !is_choice) graph[from][to].insert(include.file.filename());
   }
   return graph;
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "weft/base/text/utf8.h"
 #include "weft/tokenizer/unicode/unicode_16.h"
-#include "weft/tokenizer/utf8.h"
 
 namespace weft {
 namespace {

@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "weft/base/error.h"
-#include "weft/base/files/sha256.h"
+#include "weft/base/sha256.h"
+#include "weft/base/text/utf8.h"
 #include "weft/tokenizer/bpe.h"
 #include "weft/tokenizer/json/added_tokens.h"
 #include "weft/tokenizer/json/normalizer.h"
 #include "weft/tokenizer/json/pre_tokenizer.h"
 #include "weft/tokenizer/json/text_decoder.h"
-#include "weft/tokenizer/utf8.h"
 
 namespace weft {
 namespace {

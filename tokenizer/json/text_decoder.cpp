@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "weft/tokenizer/utf8.h"
+#include "weft/base/text/utf8.h"
 
 namespace weft {
 namespace {

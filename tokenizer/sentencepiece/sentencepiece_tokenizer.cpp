@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "weft/base/error.h"
-#include "weft/base/files/sha256.h"
-#include "weft/tokenizer/utf8.h"
+#include "weft/base/sha256.h"
+#include "weft/base/text/utf8.h"
 
 namespace weft {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "weft/base/error.h"
-#include "weft/base/text/foreign_text.h"
+#include "weft/base/text/utf8.h"
 #include "weft/model/weights/json_input.h"
 #include "weft/training/config/binary_scalar.h"
 
@@ -91,7 +91,7 @@ class Fields {
 json data_json(const std::vector<DataPosition>& data) {
   json list = json::array();
   for (const auto& stage : data) {
-    const bool text = to_utf8(stage.stage) == stage.stage;
+    const bool text = is_valid_utf8(stage.stage);
     list.push_back({{text ? "stage" : "stage_base64", text ? stage.stage : to_base64(stage.stage)},
                     {"consumed_samples", stage.consumed_samples},
                     {"fingerprint", stage.fingerprint}});

@@ -1,4 +1,4 @@
-#include "weft/tokenizer/utf8.h"
+#include "weft/base/text/utf8.h"
 
 #include <gtest/gtest.h>
 
