@@ -1,5 +1,6 @@
 // Datasets: which sample holds which tokens.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <set>
