@@ -11,6 +11,7 @@
 #include "../support/paths.h"
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
+#include "weft/base/files/durable_file.h"
 #include "weft/model/weights/hf_folder.h"
 #include "weft/model/weights/hf_folder_writer.h"
 #include "weft/model/weights/load_parameter.h"
