@@ -1,4 +1,5 @@
 #include "weft/base/cores.h"
+#include "weft/tests/support/scratch_folder.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -15,17 +16,13 @@ namespace fs = std::filesystem;
 
 class Cores : public testing::Test {
  protected:
-  Cores() {
-    std::string name = testing::TempDir() + "weft-cores-XXXXXX";
-    root_ = mkdtemp(name.data());
-  }
-  ~Cores() override { fs::remove_all(root_); }
   void put(const std::string& file, const std::string& text) const {
     fs::create_directories((root_ / file).parent_path());
     std::ofstream(root_ / file) << text;
   }
 
-  fs::path root_;
+  const test::ScratchFolder scratch_;
+  const fs::path root_ = scratch_.path();
 };
 
 /// What the calling thread sees after it was bound to the first of its cores.

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 #include "../support/paths.h"
+#include "weft/tests/support/scratch_folder.h"
 
 namespace weft {
 namespace {
@@ -56,8 +57,6 @@ class Bootstrap : public testing::Test {
   };
 
   Bootstrap() {
-    std::string name = testing::TempDir() + "weft-bootstrap-XXXXXX";
-    folder_ = mkdtemp(name.data());
     for (const char* one : {"tree/tests/actors", "tree/tests/base", "bin", "elsewhere"})
       fs::create_directories(folder_ / one);
     fs::copy_file(weft::test::source_dir() + "/weft", folder_ / "tree/weft");
@@ -70,7 +69,6 @@ class Bootstrap : public testing::Test {
     put("failing", "none");
     put("installed", all_packages());
   }
-  ~Bootstrap() override { fs::remove_all(folder_); }
 
   void put(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / "tree" / name) << text;
@@ -145,7 +143,8 @@ class Bootstrap : public testing::Test {
     std::ofstream(path) << "#!/bin/bash\n" << text << "\n";
     fs::permissions(path, fs::perms::owner_all);
   }
-  fs::path folder_;
+  const test::ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 TEST_F(Bootstrap, BuildsOnceAndBecomesTheProgram) {

@@ -8,6 +8,7 @@
 
 #include "weft/launch/machine.h"
 #include "weft/launch/model_plan.h"
+#include "weft/tests/support/scratch_folder.h"
 #include "weft/training/config/load.h"
 #include "weft/training/configured_schedule.h"
 
@@ -90,11 +91,6 @@ TEST(MemoryCheck, RefusesBytesThatDoNotFit64Bits) {
 
 class GroupMemoryLimit : public testing::Test {
  protected:
-  GroupMemoryLimit() {
-    std::string name = testing::TempDir() + "weft-group-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~GroupMemoryLimit() override { fs::remove_all(folder_); }
   void put(const std::string& file, const std::string& text) const {
     fs::create_directories((folder_ / file).parent_path());
     std::ofstream(folder_ / file) << text;
@@ -104,7 +100,8 @@ class GroupMemoryLimit : public testing::Test {
   }
 
  private:
-  fs::path folder_;
+  const test::ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 TEST_F(GroupMemoryLimit, IsTheSmallestOnTheWayToTheGroup) {

@@ -11,6 +11,7 @@
 #include "weft/launch/command_line.h"
 #include "weft/scheduling/plan/plan.h"
 #include "weft/scheduling/simulation/chrome_trace.h"
+#include "weft/tests/support/scratch_folder.h"
 
 namespace weft {
 namespace {
@@ -30,8 +31,6 @@ struct Outcome {
 class PlanCommand : public testing::Test {
  protected:
   PlanCommand() {
-    std::string name = testing::TempDir() + "weft-plan-XXXXXX";
-    folder_ = mkdtemp(name.data());
     put("c.yaml", R"(general: {run: tiny}
 parallelism: {pp: 2}
 tokenizer: {tokenizer_name_or_path: byte}
@@ -46,8 +45,6 @@ optimizer:
   learning_rate_scheduler: {learning_rate: 0.001}
 )");
   }
-  ~PlanCommand() override { std::filesystem::remove_all(folder_); }
-
   void put(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
   std::string path(const std::string& name) const { return folder_ / name; }
 
@@ -88,7 +85,8 @@ optimizer:
   }
 
  private:
-  std::filesystem::path folder_;
+  const test::ScratchFolder scratch_;
+  const std::filesystem::path folder_ = scratch_.path();
 };
 
 TEST_F(PlanCommand, RefusesFlagsThatWouldChangeNothing) {

@@ -17,6 +17,7 @@
 #include "weft/base/byte_order.h"
 #include "weft/base/error.h"
 #include "weft/model/weights/safetensors_writer.h"
+#include "weft/tests/support/scratch_folder.h"
 
 namespace weft {
 namespace {
@@ -54,13 +55,8 @@ std::string entry(const std::string& name, const std::string& dtype, const std::
 
 class Scratch : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "weft-safetensors-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder); }
-  std::filesystem::path folder;
+  const test::ScratchFolder scratch;
+  const std::filesystem::path folder = scratch.path();
 };
 
 struct BadHeader {

@@ -12,6 +12,7 @@
 #include "weft/base/error.h"
 #include "weft/base/files/durable_file.h"
 #include "weft/base/files/durable_folder.h"
+#include "weft/tests/support/scratch_folder.h"
 
 namespace weft {
 namespace {
@@ -21,12 +22,6 @@ using testing::HasSubstr;
 
 class WriteFolder : public testing::Test {
  protected:
-  WriteFolder() {
-    std::string name = (fs::temp_directory_path() / "weft_folder_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~WriteFolder() override { fs::remove_all(folder_); }
-
   static std::set<std::string> names(const fs::path& folder) {
     std::set<std::string> all;
     for (const auto& entry : fs::directory_iterator(folder)) all.insert(entry.path().filename());
@@ -48,7 +43,8 @@ class WriteFolder : public testing::Test {
     return "";
   }
 
-  fs::path folder_;
+  const test::ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
   const std::set<std::string> whole_ = {"config.json", "weights"};
 };
 

@@ -16,6 +16,7 @@
 #include "weft/model/weights/hf_folder_writer.h"
 #include "weft/model/weights/load_parameter.h"
 #include "weft/tensor/bfloat16.h"
+#include "weft/tests/support/scratch_folder.h"
 
 namespace weft {
 namespace {
@@ -57,14 +58,6 @@ struct Model {
 
 class HfFolders : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "weft-hf-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    scratch = pattern;
-    folder = scratch / "hf";
-  }
-  void TearDown() override { std::filesystem::remove_all(scratch); }
-
   void write(const LlamaArchitecture& config, const Model& model, std::uint64_t shard_bytes = 1 << 20) {
     std::filesystem::remove_all(folder);
     write_hf_folder(folder, to_hf_config(config, DType::float32), model.tensors, shard_bytes);
@@ -84,8 +77,9 @@ class HfFolders : public testing::Test {
     replace_file(path, tree.dump());
   }
 
-  std::filesystem::path scratch;
-  std::filesystem::path folder;
+  const test::ScratchFolder own_folder;
+  const std::filesystem::path scratch = own_folder.path();
+  const std::filesystem::path folder = scratch / "hf";
 };
 
 TEST_F(HfFolders, ListEveryTensorOfALlama) {

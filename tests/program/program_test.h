@@ -9,6 +9,8 @@
 #include <fstream>
 #include <string>
 
+#include "weft/tests/support/scratch_folder.h"
+
 namespace weft {
 
 /// How a command ended, and its words.
@@ -21,12 +23,7 @@ struct Outcome {
 /// The folder holds tiny.yaml; out and err are of the last command.
 class ProgramTest : public testing::Test {
  protected:
-  ProgramTest() {
-    std::string name = testing::TempDir() + "weft-program-XXXXXX";
-    folder_ = mkdtemp(name.data());
-    std::filesystem::copy_file(WEFT_TINY_CONFIG, folder_ / "tiny.yaml");
-  }
-  ~ProgramTest() override { std::filesystem::remove_all(folder_); }
+  ProgramTest() { std::filesystem::copy_file(WEFT_TINY_CONFIG, folder_ / "tiny.yaml"); }
 
   [[nodiscard]] std::string path() const { return folder_.string(); }
   void put(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
@@ -45,7 +42,8 @@ class ProgramTest : public testing::Test {
   }
   Outcome weft(const std::string& arguments) const { return shell(WEFT_PROGRAM " " + arguments); }
 
-  std::filesystem::path folder_;
+  const test::ScratchFolder scratch_;
+  const std::filesystem::path folder_ = scratch_.path();
 };
 
 }  // namespace weft

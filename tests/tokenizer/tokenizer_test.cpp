@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sentencepiece_trainer.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,7 @@
 
 #include "../support/paths.h"
 #include "weft/base/error.h"
+#include "weft/tests/support/scratch_folder.h"
 #include "weft/tokenizer/json/json_tokenizer.h"
 
 namespace {
@@ -163,12 +163,6 @@ TEST(JsonTokenizer, RefusesWhatItDoesNotComputeByItsPath) {
 
 class LoadTokenizer : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-tokenizer-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   void write(const std::string& name, const std::string& text) { std::ofstream(folder_ / name) << text; }
   std::string error_of(const std::string& name) {
     try {
@@ -179,7 +173,8 @@ class LoadTokenizer : public testing::Test {
     return "loaded";
   }
 
-  std::filesystem::path folder_;
+  const test::ScratchFolder scratch_;
+  const std::filesystem::path folder_ = scratch_.path();
 };
 
 TEST_F(LoadTokenizer, ByteIsBytes) {

@@ -16,6 +16,7 @@
 #include "weft/actors/optimizer.h"
 #include "weft/actors/stage.h"
 #include "weft/model/weights/weights_hash.h"
+#include "weft/tests/support/scratch_folder.h"
 #include "weft/training/checkpoint/commit.h"
 #include "weft/training/checkpoint/reader.h"
 #include "weft/training/checkpoint/snapshot_writer.h"
@@ -153,16 +154,7 @@ inline void restore(FakeModel& model, const std::filesystem::path& checkpoint) {
 /// A folder of its own for each test; anybody may look into it.
 class CheckpointTest : public testing::Test {
  protected:
-  void SetUp() override {
-    // in memory where that is possible: the many flushes of a slow disk would take most of the time
-    std::string pattern = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : testing::TempDir();
-    pattern += "weft-checkpoint-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    ASSERT_EQ(::chmod(pattern.c_str(), 0755), 0);
-    folder = pattern;
-    checkpoints = folder / "checkpoints";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder); }
+  void SetUp() override { ASSERT_EQ(::chmod(folder.c_str(), 0755), 0); }
 
   /// Names of everything in the folder of checkpoints, sorted.
   [[nodiscard]] std::vector<std::string> names() const {
@@ -173,8 +165,11 @@ class CheckpointTest : public testing::Test {
     return all;
   }
 
-  std::filesystem::path folder;
-  std::filesystem::path checkpoints;
+  // in memory where that is possible: the many flushes of a slow disk would take most of the time
+  const test::ScratchFolder scratch{::access("/dev/shm", W_OK) == 0 ? std::filesystem::path("/dev/shm")
+                                                                    : std::filesystem::temp_directory_path()};
+  const std::filesystem::path folder = scratch.path();
+  const std::filesystem::path checkpoints = folder / "checkpoints";
 };
 
 /// Runs `body` in a child process and gives its wait status; what it throws makes it exit with 77.

@@ -1,15 +1,15 @@
 // The schedule of a configuration, and the key that is named when there is none.
 #include "weft/training/configured_schedule.h"
+#include "weft/tests/support/scratch_folder.h"
 
 #include "config_text.h"
-#include "data_files.h"
 
 namespace weft {
 namespace {
 
+using test::ScratchFolder;
 using ::testing::HasSubstr;
 using testing::load_with;
-using testing::ScratchFolder;
 using ::testing::StartsWith;
 
 /// What loading, or else making the schedule, fails with; four layers, two ranks, four micro-batches.

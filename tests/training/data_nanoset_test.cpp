@@ -6,16 +6,16 @@
 #include <set>
 
 #include "config_text.h"
-#include "data_files.h"
 #include "weft/base/error.h"
+#include "weft/tests/support/scratch_folder.h"
 #include "weft/training/data/training_data.h"
 
 namespace weft {
 namespace {
 
+using test::ScratchFolder;
 using ::testing::HasSubstr;
 using testing::load_with;
-using testing::ScratchFolder;
 
 constexpr std::uint64_t window = 4;
 

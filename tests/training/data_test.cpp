@@ -6,8 +6,8 @@
 #include <set>
 
 #include "config_text.h"
-#include "data_files.h"
 #include "weft/base/random.h"
+#include "weft/tests/support/scratch_folder.h"
 #include "weft/training/data/permutation.h"
 #include "weft/training/data/random_tokens.h"
 #include "weft/training/data/text_files.h"
@@ -18,11 +18,11 @@
 namespace weft {
 namespace {
 
+using test::ScratchFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::load_with;
-using testing::ScratchFolder;
 using ::testing::StartsWith;
 
 using Tokens = std::vector<std::int32_t>;

@@ -14,18 +14,18 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "data_files.h"
 #include "event_files.h"
 #include "weft/base/error.h"
 #include "weft/base/terminal.h"
+#include "weft/tests/support/scratch_folder.h"
 #include "weft/training/console.h"
 #include "weft/training/tensorboard.h"
 
 namespace weft {
 namespace {
 
+using test::ScratchFolder;
 using ::testing::HasSubstr;
-using testing::ScratchFolder;
 using ::testing::StartsWith;
 
 StepMetrics example(std::uint64_t step) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/tests/support/scratch_folder.h"
 #include "weft/training/config/load.h"
 #include "weft/training/run_folder.h"
 #include "weft/training/trainer.h"
@@ -30,12 +31,6 @@ inline std::vector<json> read_lines(const fs::path& path) {
 
 class TrainerTest : public testing::Test {
  protected:
-  TrainerTest() {
-    std::string name = (fs::temp_directory_path() / "weft_trainer_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~TrainerTest() override { fs::remove_all(folder_); }
-
   // A Llama that trains in milliseconds, with changes of the form `--set`.
   NanotronConfig tiny(const std::vector<std::string>& changes = {}) {
     const std::string text =
@@ -94,7 +89,8 @@ class TrainerTest : public testing::Test {
     return run;
   }
 
-  fs::path folder_;
+  const ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
   int runs_ = 0;
 };
 
