@@ -8,15 +8,16 @@
 
 namespace weft {
 
-std::uint32_t terminal_width() {
-  std::uint32_t width = 100;
+std::uint32_t terminal_columns(int descriptor, std::uint32_t otherwise) {
   winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    width = size.ws_col;
-  } else if (const char* columns = std::getenv("COLUMNS"); columns != nullptr && std::atoi(columns) > 0) {
-    width = static_cast<std::uint32_t>(std::atoi(columns));
-  }
-  return std::clamp(width, 40U, 1000U);
+  return ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : otherwise;
+}
+
+std::uint32_t terminal_width() {
+  const char* columns = std::getenv("COLUMNS");
+  const int wanted = columns == nullptr ? 0 : std::atoi(columns);
+  return std::clamp(terminal_columns(STDOUT_FILENO, wanted > 0 ? static_cast<std::uint32_t>(wanted) : 100U),
+                    40U, 1000U);
 }
 
 bool terminal_has_colours() {

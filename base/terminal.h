@@ -5,6 +5,9 @@
 
 namespace weft {
 
+/// Columns of the terminal behind `descriptor`; `otherwise` where there is none.
+[[nodiscard]] std::uint32_t terminal_columns(int descriptor, std::uint32_t otherwise);
+
 /// Columns of the terminal behind stdout, or of COLUMNS, or 100; from 40 to 1000.
 [[nodiscard]] std::uint32_t terminal_width();
 

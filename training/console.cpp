@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,11 +29,7 @@ ssize_t write_some(int descriptor, std::string_view text) {
   return written < 0 && (errno == EINTR || errno == EAGAIN) ? 0 : written;
 }
 
-std::size_t terminal_width(int descriptor) {
-  constexpr std::size_t usual = 80;
-  ::winsize size{};
-  return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : usual;
-}
+constexpr std::uint32_t usual_columns = 80;
 
 /// Writes all of `text` if the terminal takes anything at all now.
 bool draw(int descriptor, std::string_view text) {
@@ -130,8 +125,9 @@ void Console::step(const StepMetrics& metrics) {
   last_drawn_ = now;
   clear_bar();
   // The last column stays free: some terminals break the line there.
-  bar_is_drawn_ =
-      draw(errors_, fmt::format("\r{}", progress_text(config_, metrics, terminal_width(errors_) - 1)));
+  bar_is_drawn_ = draw(
+      errors_,
+      fmt::format("\r{}", progress_text(config_, metrics, terminal_columns(errors_, usual_columns) - 1)));
 }
 
 void Console::say(const std::string& line) {
@@ -155,7 +151,7 @@ void Console::flush(Nanoseconds patience) {
 
 void Console::clear_bar() {
   if (!bar_is_drawn_) return;
-  draw(errors_, fmt::format("\r{:{}}\r", "", terminal_width(errors_) - 1));
+  draw(errors_, fmt::format("\r{:{}}\r", "", terminal_columns(errors_, usual_columns) - 1));
   bar_is_drawn_ = false;
 }
 
