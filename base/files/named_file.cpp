@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what, int error) {
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what, int error) {
   throw CheckpointError(path.string() + ": " + what + ": " + std::strerror(error));
 }
 
@@ -35,7 +35,7 @@ bool is_special(const std::filesystem::path& path) {
 NamedFile::NamedFile(const std::filesystem::path& path) : path_(behind_links(path)) {
   if (is_special(path_)) {
     descriptor_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!descriptor_) fail(path_, "cannot be opened", errno);
+    if (!descriptor_) refuse(path_, "cannot be opened", errno);
     return;
   }
   temporary_ = temporary_sibling(path_);
@@ -45,12 +45,12 @@ NamedFile::NamedFile(const std::filesystem::path& path) : path_(behind_links(pat
 
 void NamedFile::write(std::string_view text) {
   if (file_) return file_->write(text);
-  if (const int error = write_all(descriptor_.number(), text)) fail(path_, "cannot be written", error);
+  if (const int error = write_all(descriptor_.number(), text)) refuse(path_, "cannot be written", error);
 }
 
 void NamedFile::finish() {
   if (!file_) {
-    if (const int error = descriptor_.close()) fail(path_, "cannot be written", error);
+    if (const int error = descriptor_.close()) refuse(path_, "cannot be written", error);
     return;
   }
   file_->finish();
@@ -66,12 +66,12 @@ void check_named_file(const std::filesystem::path& path) {
   if (path.empty() || !path.has_filename()) throw CheckpointError("'" + path.string() + "' names no file");
   const auto target = behind_links(path);
   std::error_code error;
-  if (std::filesystem::is_directory(target, error)) fail(path, "cannot be written", EISDIR);
+  if (std::filesystem::is_directory(target, error)) refuse(path, "cannot be written", EISDIR);
   if (!is_special(target)) {
-    if (!std::filesystem::is_directory(target.parent_path(), error)) fail(path, "cannot be written", ENOENT);
+    if (!std::filesystem::is_directory(target.parent_path(), error)) refuse(path, "cannot be written", ENOENT);
     return check_writable_folder(target.parent_path());
   }
-  if (::access(target.c_str(), W_OK) != 0) fail(path, "cannot be written", errno);
+  if (::access(target.c_str(), W_OK) != 0) refuse(path, "cannot be written", errno);
 }
 
 }  // namespace weft
