@@ -18,14 +18,14 @@ int Descriptor::close() noexcept {
   return number < 0 || ::close(number) == 0 ? 0 : errno;
 }
 
-Pipe make_pipe() {
+PipeEnds make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     throw Error(std::string("cannot make a pipe: ") + std::strerror(errno));
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-int write_all(int descriptor, std::string_view text) noexcept {
+int write_fully(int descriptor, std::string_view text) noexcept {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written >= 0) {

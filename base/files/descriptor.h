@@ -31,14 +31,14 @@ class Descriptor {
 };
 
 /// Both ends of a pipe, closed in children that run another program.
-struct Pipe {
+struct PipeEnds {
   Descriptor reading;
   Descriptor writing;
 };
 /// Throws Error.
-[[nodiscard]] Pipe make_pipe();
+[[nodiscard]] PipeEnds make_pipe();
 
 /// Writes all of `text`, also to a pipe or terminal that somebody has made non-blocking. Returns 0 or errno.
-[[nodiscard]] int write_all(int descriptor, std::string_view text) noexcept;
+[[nodiscard]] int write_fully(int descriptor, std::string_view text) noexcept;
 
 }  // namespace weft

@@ -52,7 +52,7 @@ void DurableFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min(bytes.size(), chunk_bytes));
     const std::string_view text(reinterpret_cast<const char*>(piece.data()), piece.size());
-    if (const int error = write_all(descriptor_.number(), text)) fail(path_, "cannot be written", error);
+    if (const int error = write_fully(descriptor_.number(), text)) fail(path_, "cannot be written", error);
     hash_.update(piece);
     bytes_ += piece.size();
     bytes = bytes.subspan(piece.size());

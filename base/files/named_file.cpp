@@ -45,7 +45,7 @@ NamedFile::NamedFile(const std::filesystem::path& path) : path_(behind_links(pat
 
 void NamedFile::write(std::string_view text) {
   if (file_) return file_->write(text);
-  if (const int error = write_all(descriptor_.number(), text)) refuse(path_, "cannot be written", error);
+  if (const int error = write_fully(descriptor_.number(), text)) refuse(path_, "cannot be written", error);
 }
 
 void NamedFile::finish() {
@@ -68,7 +68,8 @@ void check_named_file(const std::filesystem::path& path) {
   std::error_code error;
   if (std::filesystem::is_directory(target, error)) refuse(path, "cannot be written", EISDIR);
   if (!is_special(target)) {
-    if (!std::filesystem::is_directory(target.parent_path(), error)) refuse(path, "cannot be written", ENOENT);
+    if (!std::filesystem::is_directory(target.parent_path(), error))
+      refuse(path, "cannot be written", ENOENT);
     return check_writable_folder(target.parent_path());
   }
   if (::access(target.c_str(), W_OK) != 0) refuse(path, "cannot be written", errno);

@@ -45,8 +45,8 @@ TEST(Descriptor, AssignmentClosesTheOldOne) {
   EXPECT_EQ(Descriptor(released).close(), 0);
 }
 
-TEST(WriteAll, WaitsForAReaderOfANonBlockingPipe) {
-  Pipe pipe = make_pipe();
+TEST(WriteFully, WaitsForAReaderOfANonBlockingPipe) {
+  PipeEnds pipe = make_pipe();
   ASSERT_EQ(::fcntl(pipe.writing.number(), F_SETFL, O_NONBLOCK), 0);
   const std::string text(1 << 20, 'x');
   std::string read;
@@ -55,12 +55,12 @@ TEST(WriteAll, WaitsForAReaderOfANonBlockingPipe) {
     for (ssize_t n = 0; (n = ::read(pipe.reading.number(), part.data(), part.size())) > 0;)
       read.append(part, 0, static_cast<std::size_t>(n));
   });
-  EXPECT_EQ(write_all(pipe.writing.number(), text), 0);
+  EXPECT_EQ(write_fully(pipe.writing.number(), text), 0);
   pipe.writing.close();
   reader.join();
   EXPECT_EQ(read, text);
   const Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
-  EXPECT_EQ(write_all(full.number(), "x"), ENOSPC);
+  EXPECT_EQ(write_fully(full.number(), "x"), ENOSPC);
 }
 
 TEST(ReadableFile, IsARegularFile) {

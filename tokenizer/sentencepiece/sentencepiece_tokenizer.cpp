@@ -31,9 +31,9 @@ std::optional<std::uint32_t> known(int id) {
 
 // The library decodes whole lists only. Each piece adds its own text to what stands before, but for blanks at
 // the very front and for runs of bytes; so the last pieces with text are context enough.
-class PieceDecoder final : public TokenDecoder {
+class SentencePieceDecoder final : public TokenDecoder {
  public:
-  PieceDecoder(std::shared_ptr<const Model> model, SpecialTokens special)
+  SentencePieceDecoder(std::shared_ptr<const Model> model, SpecialTokens special)
       : model_(std::move(model)), special_(special) {}
 
   std::string next(std::uint32_t number) override {
@@ -100,7 +100,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   [[nodiscard]] std::unique_ptr<TokenDecoder> decoder(SpecialTokens special) const override {
-    return std::make_unique<PieceDecoder>(model_, special);
+    return std::make_unique<SentencePieceDecoder>(model_, special);
   }
   [[nodiscard]] std::size_t vocab_size() const noexcept override {
     return static_cast<std::size_t>(model_->processor.GetPieceSize());
