@@ -56,11 +56,11 @@ std::size_t ReadableFile::read_up_to(std::uint64_t offset, std::span<std::byte> 
 }
 
 void ReadableFile::read(std::uint64_t offset, std::span<std::byte> into) const {
-  const std::size_t got = read_up_to(offset, into);
-  if (got == into.size()) return;
-  throw Error(
-      fmt::format("{} had {} bytes when it was opened and ends at offset {} now; something has changed it",
-                  path_.string(), size_, offset + got));
+  if (read_up_to(offset, into) == into.size()) return;
+  struct stat now {};
+  ::fstat(descriptor_.number(), &now);
+  throw Error(fmt::format("{} had {} bytes when it was opened and has {} now: something has cut it",
+                          path_.string(), size_, now.st_size));
 }
 
 }  // namespace weft
