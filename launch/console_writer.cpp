@@ -1,6 +1,5 @@
 #include "weft/launch/console_writer.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,28 +8,13 @@
 #include <string_view>
 #include <utility>
 
+#include "weft/base/files/descriptor.h"
 #include "weft/base/terminal.h"
 
 namespace weft {
 namespace {
 
 constexpr std::size_t most_waiting = 4 * 1024 * 1024;
-
-/// False when the descriptor takes nothing any more.
-bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-      continue;
-    }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN) return false;
-    pollfd room{descriptor, POLLOUT, 0};  // somebody else has made the terminal non-blocking
-    poll(&room, 1, -1);
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -78,7 +62,7 @@ void ConsoleWriter::run() {
     lock.unlock();
     const std::string_view eraser = line_eraser(next.descriptor);  // a rank may have drawn a bar there
     if (!failed.contains(next.descriptor) &&
-        !(write_all(next.descriptor, eraser) && write_all(next.descriptor, next.text)))
+        (write_fully(next.descriptor, eraser) != 0 || write_fully(next.descriptor, next.text) != 0))
       failed.insert(next.descriptor);
     lock.lock();
     waiting_ -= next.text.size();

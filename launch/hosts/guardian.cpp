@@ -6,12 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "weft/base/error.h"
 
@@ -48,21 +48,18 @@ namespace {
 }  // namespace
 
 Guardian::Guardian() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw Error(std::string("cannot make a pipe: ") + std::strerror(errno));
+  PipeEnds pipe = make_pipe();
   pid_ = fork();
   if (pid_ < 0) throw Error(std::string("cannot fork: ") + std::strerror(errno));
   if (pid_ == 0) {
-    close(ends[1]);
-    watch(ends[0]);
+    pipe.writing.close();
+    watch(pipe.reading.number());
   }
-  close(ends[0]);
-  pipe_ = ends[1];
+  pipe_ = std::move(pipe.writing);
 }
 
 Guardian::~Guardian() {
-  close(pipe_);
+  pipe_.close();
   waitpid(pid_, nullptr, 0);
 }
 
@@ -71,7 +68,7 @@ void Guardian::release(pid_t group) const { tell(-group); }
 
 void Guardian::tell(pid_t message) const {
   // a pipe takes so short a message whole; without a guardian there is only less protection
-  [[maybe_unused]] const auto written = write(pipe_, &message, sizeof(message));
+  [[maybe_unused]] const auto written = write(pipe_.number(), &message, sizeof(message));
 }
 
 }  // namespace weft

@@ -3,6 +3,8 @@
 // launcher is killed, and also what a rank started itself, as long as it stays in the rank's process group.
 #include <sys/types.h>
 
+#include "weft/base/files/descriptor.h"
+
 namespace weft {
 
 class Guardian {
@@ -21,7 +23,7 @@ class Guardian {
   void tell(pid_t message) const;
 
   pid_t pid_ = -1;
-  int pipe_ = -1;
+  Descriptor pipe_;
 };
 
 }  // namespace weft

@@ -18,30 +18,18 @@ namespace {
 constexpr const char* handed_config_variable = "WEFT_CONFIG_FD";
 constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
-bool write_text(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = write(descriptor, text.data(), text.size());
-    if (count < 0 && errno != EINTR) return false;
-    text.remove_prefix(count < 0 ? 0 : static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
 }  // namespace
 
 HandedConfig::HandedConfig(const std::string& text)
     : descriptor_(memfd_create("weft-config", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-  if (descriptor_ >= 0 && write_text(descriptor_, text) && fcntl(descriptor_, F_ADD_SEALS, seals) == 0)
-    return;
-  const std::string reason = std::strerror(errno);
-  if (descriptor_ >= 0) close(descriptor_);
-  throw Error("cannot hand the configuration to the ranks: " + reason);
+  int error = descriptor_ ? write_fully(descriptor_.number(), text) : errno;
+  if (error == 0 && fcntl(descriptor_.number(), F_ADD_SEALS, seals) != 0) error = errno;
+  if (error != 0)
+    throw Error(std::string("cannot hand the configuration to the ranks: ") + std::strerror(error));
 }
 
-HandedConfig::~HandedConfig() { close(descriptor_); }
-
 std::pair<std::string, std::string> HandedConfig::variable() const {
-  return {handed_config_variable, std::to_string(descriptor_)};
+  return {handed_config_variable, std::to_string(descriptor_.number())};
 }
 
 std::optional<std::string> handed_config() {

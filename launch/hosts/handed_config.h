@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "weft/base/files/descriptor.h"
+
 namespace weft {
 
 /// Holds the text that the launcher has read and checked where its children can read it, so that what was
@@ -12,17 +14,14 @@ class HandedConfig {
  public:
   /// Throws Error.
   explicit HandedConfig(const std::string& text);
-  ~HandedConfig();
-  HandedConfig(const HandedConfig&) = delete;
-  HandedConfig& operator=(const HandedConfig&) = delete;
 
   /// For children to inherit; close-on-exec until then.
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
   /// For their environment: WEFT_CONFIG_FD.
   [[nodiscard]] std::pair<std::string, std::string> variable() const;
 
  private:
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 /// The text that this process was handed; none without WEFT_CONFIG_FD. Throws ConfigError when the descriptor

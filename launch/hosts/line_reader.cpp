@@ -15,17 +15,8 @@ constexpr std::size_t longest_line = 64 * 1024;
 
 }  // namespace
 
-LineReader::LineReader(int pipe) : pipe_(pipe) {
-  if (pipe_ >= 0) fcntl(pipe_, F_SETFL, O_NONBLOCK);
-}
-
-LineReader::LineReader(LineReader&& other) noexcept
-    : pipe_(std::exchange(other.pipe_, -1)), partial_(std::move(other.partial_)) {}
-
-LineReader::~LineReader() { end(); }
-
-void LineReader::end() {
-  if (pipe_ >= 0) close(std::exchange(pipe_, -1));
+LineReader::LineReader(Descriptor pipe) : pipe_(std::move(pipe)) {
+  if (pipe_) fcntl(pipe_.number(), F_SETFL, O_NONBLOCK);
 }
 
 void LineReader::take(std::string_view bytes, std::vector<std::string>& lines) {
@@ -45,13 +36,13 @@ void LineReader::take(std::string_view bytes, std::vector<std::string>& lines) {
 std::vector<std::string> LineReader::read() {
   std::array<char, 64 * 1024> buffer;
   std::vector<std::string> lines;
-  for (int reads = 0; reads < 4 && pipe_ >= 0; ++reads) {
-    const ssize_t got = ::read(pipe_, buffer.data(), buffer.size());
+  for (int reads = 0; reads < 4 && pipe_; ++reads) {
+    const ssize_t got = ::read(pipe_.number(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
     if (got <= 0) {
       if (!partial_.empty()) lines.push_back(std::exchange(partial_, {}));
-      end();
+      pipe_.close();
       break;
     }
     take({buffer.data(), static_cast<std::size_t>(got)}, lines);
@@ -62,7 +53,7 @@ std::vector<std::string> LineReader::read() {
 std::vector<std::string> LineReader::finish() {
   std::vector<std::string> lines = read();
   if (!partial_.empty()) lines.push_back(std::exchange(partial_, {}));
-  end();
+  pipe_.close();
   return lines;
 }
 

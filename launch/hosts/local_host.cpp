@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "weft/launch/hosts/free_port.h"
 #include "weft/launch/hosts/handed_config.h"
@@ -16,18 +17,6 @@
 
 namespace weft {
 namespace {
-
-class SharedToken {
- public:
-  explicit SharedToken(const RunToken& token) : descriptor_(share_run_token(token)) {}
-  ~SharedToken() { close(descriptor_); }
-  SharedToken(const SharedToken&) = delete;
-  SharedToken& operator=(const SharedToken&) = delete;
-  [[nodiscard]] int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 std::string name_of_this_host() {
   std::array<char, 256> name{};
@@ -43,7 +32,8 @@ void tell(HostObserver& observer, std::uint32_t rank, RankStream stream,
 }  // namespace
 
 struct LocalHost::Child {
-  explicit Child(const Process& started) : pid(started.pid), output(started.output), errors(started.errors) {}
+  explicit Child(Process started)
+      : pid(started.pid), output(std::move(started.output)), errors(std::move(started.errors)) {}
 
   pid_t pid;
   LineReader output;
@@ -64,12 +54,12 @@ LocalHost::~LocalHost() {
 }
 
 void LocalHost::start(const RankProgram& program, const Rendezvous& rendezvous) {
-  const SharedToken token(rendezvous.token);
-  Meeting meeting{launcher_address(), rendezvous.port, find_free_port(), token.descriptor()};
+  const Descriptor token = share_run_token(rendezvous.token);
+  Meeting meeting{launcher_address(), rendezvous.port, find_free_port(), token.number()};
   Program child;
   child.path = find_program(program.program);
   child.arguments = program.arguments;
-  child.inherited = {token.descriptor()};
+  child.inherited = {token.number()};
   std::optional<HandedConfig> config;
   if (program.config) child.inherited.push_back(config.emplace(*program.config).descriptor());
   // Whoever ends a whole session or control group sends these to every process: ranks leave them to the

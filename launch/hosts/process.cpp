@@ -20,31 +20,6 @@
 namespace weft {
 namespace {
 
-class Pipe {
- public:
-  Pipe() {
-    if (pipe2(ends_.data(), O_CLOEXEC) != 0)
-      throw Error(std::string("cannot make a pipe: ") + std::strerror(errno));
-  }
-  ~Pipe() {
-    close_end(0);
-    close_end(1);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-
-  [[nodiscard]] int reading() const { return ends_[0]; }
-  [[nodiscard]] int writing() const { return ends_[1]; }
-  void close_writing() { close_end(1); }
-  int take_reading() { return std::exchange(ends_[0], -1); }
-
- private:
-  void close_end(std::size_t which) {
-    if (ends_[which] >= 0) close(std::exchange(ends_[which], -1));
-  }
-  std::array<int, 2> ends_{-1, -1};
-};
-
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> result;
   for (const std::string& one : strings) result.push_back(const_cast<char*>(one.c_str()));
@@ -88,33 +63,33 @@ struct Start {
 Process start_process(const Program& program, Output output) {
   const std::vector<char*> arguments = pointers(program.arguments);
   const std::vector<char*> environment = pointers(program.environment);
-  std::optional<Pipe> out;
-  std::optional<Pipe> errors;
+  std::optional<PipeEnds> out;
+  std::optional<PipeEnds> errors;
   if (output == Output::piped) {
-    out.emplace();
-    errors.emplace();
+    out = make_pipe();
+    errors = make_pipe();
   }
-  Pipe report;
+  PipeEnds report = make_pipe();
   const Start start{program,
                     arguments.data(),
                     environment.data(),
-                    out ? out->writing() : -1,
-                    errors ? errors->writing() : -1,
-                    report.writing(),
+                    out ? out->writing.number() : -1,
+                    errors ? errors->writing.number() : -1,
+                    report.writing.number(),
                     getpid()};
   Process process;
   process.pid = fork();
   if (process.pid == 0) become(start);
   if (process.pid < 0) throw Error(std::string("cannot fork: ") + std::strerror(errno));
   setpgid(process.pid, process.pid);  // here as well, so that the group exists when this function returns
-  report.close_writing();
+  report.writing.close();
   int reason = 0;
-  if (read(report.reading(), &reason, sizeof(reason)) == sizeof(reason)) {
+  if (read(report.reading.number(), &reason, sizeof(reason)) == sizeof(reason)) {
     waitpid(process.pid, nullptr, 0);
     throw Error("cannot run " + program.path + ": " + std::strerror(reason));
   }
-  if (out) process.output = out->take_reading();
-  if (errors) process.errors = errors->take_reading();
+  if (out) process.output = std::move(out->reading);
+  if (errors) process.errors = std::move(errors->reading);
   return process;
 }
 

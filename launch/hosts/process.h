@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "weft/base/files/descriptor.h"
+
 namespace weft {
 
 struct Program {
@@ -15,11 +17,11 @@ struct Program {
   std::vector<int> ignored;              ///< signals it ignores from its first instruction on
 };
 
-/// A started program. The descriptors are the reading ends of its output, -1 where it shares this process's.
+/// A started program, with the reading ends of its output, none where it shares this process's.
 struct Process {
   pid_t pid = -1;  ///< its process group as well
-  int output = -1;
-  int errors = -1;
+  Descriptor output;
+  Descriptor errors;
 };
 
 enum class Output { piped, shared };

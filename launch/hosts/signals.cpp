@@ -23,8 +23,8 @@ SignalQueue::SignalQueue(std::initializer_list<int> numbers) {
   sigemptyset(&set);
   for (const int number : numbers)
     if (number != SIGHUP || !is_ignored(SIGHUP)) sigaddset(&set, number);
-  descriptor_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (descriptor_ < 0) throw Error("cannot make a descriptor for signals");
+  descriptor_ = Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!descriptor_) throw Error("cannot make a descriptor for signals");
   pthread_sigmask(SIG_BLOCK, &set, &before_);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
@@ -34,14 +34,14 @@ SignalQueue::SignalQueue(std::initializer_list<int> numbers) {
 SignalQueue::~SignalQueue() {
   while (next()) {
   }
-  close(descriptor_);
+  descriptor_.close();
   sigaction(SIGPIPE, &pipe_before_, nullptr);
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 std::optional<int> SignalQueue::next() const {
   signalfd_siginfo info{};
-  if (read(descriptor_, &info, sizeof(info)) != sizeof(info)) return std::nullopt;
+  if (read(descriptor_.number(), &info, sizeof(info)) != sizeof(info)) return std::nullopt;
   return static_cast<int>(info.ssi_signo);
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "weft/base/files/descriptor.h"
+
 namespace weft {
 
 /// While it lives, its signals are blocked in this thread and come through `descriptor`, and SIGPIPE is
@@ -18,12 +20,12 @@ class SignalQueue {
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
 
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.number(); }
   /// The number of the next signal, if one has come.
   [[nodiscard]] std::optional<int> next() const;
 
  private:
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   sigset_t before_{};
   struct sigaction pipe_before_ {};
 };
