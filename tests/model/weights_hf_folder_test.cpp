@@ -15,6 +15,7 @@
 #include "weft/model/weights/hf_folder.h"
 #include "weft/model/weights/hf_folder_writer.h"
 #include "weft/model/weights/load_parameter.h"
+#include "weft/model/weights/safetensors_writer.h"
 #include "weft/tensor/bfloat16.h"
 #include "weft/tests/support/scratch_folder.h"
 

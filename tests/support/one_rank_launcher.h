@@ -1,7 +1,6 @@
 #pragma once
 // A launcher of one rank, which is this process: for what a rank tells before it ends.
 #include <poll.h>
-#include <unistd.h>
 
 #include <condition_variable>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 
 #include "weft/actors/optimizer.h"
 #include "weft/base/error.h"
+#include "weft/base/files/descriptor.h"
 #include "weft/transport/rendezvous/rendezvous_server.h"
 
 namespace weft::test {
@@ -23,12 +23,11 @@ class OneRankLauncher {
     setenv("WEFT_RANK", "0", 1);
     setenv("WEFT_WORLD_SIZE", "1", 1);
     setenv("WEFT_RENDEZVOUS", ("127.0.0.1:" + std::to_string(server_.port())).c_str(), 1);
-    setenv("WEFT_TOKEN_FD", std::to_string(descriptor_).c_str(), 1);
+    setenv("WEFT_TOKEN_FD", std::to_string(descriptor_.number()).c_str(), 1);
   }
   ~OneRankLauncher() {
     for (const char* name : {"WEFT_RANK", "WEFT_WORLD_SIZE", "WEFT_RENDEZVOUS", "WEFT_TOKEN_FD"})
       unsetenv(name);
-    close(descriptor_);
   }
   OneRankLauncher(const OneRankLauncher&) = delete;
   OneRankLauncher& operator=(const OneRankLauncher&) = delete;
@@ -52,7 +51,7 @@ class OneRankLauncher {
 
   RunToken token_ = make_run_token();
   RendezvousServer server_;
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 /// Holds whoever comes until it is opened.
