@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "weft/base/error.h"
 #include "weft/launch/machine.h"
 #include "weft/launch/model_plan.h"
 #include "weft/tests/support/scratch_folder.h"
@@ -83,10 +84,14 @@ TEST(MemoryCheck, NamesWhatMostBytesComeFrom) {
               AllOf(StartsWith("tokens.micro_batch_size: rank "), HasSubstr("max_in_flight")));
 }
 
-TEST(MemoryCheck, RefusesBytesThatDoNotFit64Bits) {
-  const Planned plan = plan_with("hidden_size: 65_536, intermediate_size: 65_536, ",
-                                 "micro_batch_size: 1_048_576, batch_accumulation_per_replica: 1_000_000, ");
-  EXPECT_NE(refusal(plan, UINT64_MAX), "");
+TEST(MemoryCheck, BytesThatDoNotFit64BitsAreRefusedByThePlanItself) {
+  try {
+    (void)plan_with("hidden_size: 65_536, intermediate_size: 65_536, ",
+                    "micro_batch_size: 1_048_576, batch_accumulation_per_replica: 1_000_000, ");
+    FAIL() << "planned";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rank 0: its slots would be 6.86e+20 bytes, more than any memory"));
+  }
 }
 
 class GroupMemoryLimit : public testing::Test {

