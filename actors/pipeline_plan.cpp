@@ -84,7 +84,7 @@ void check_rank(const PipelinePlan& plan, std::uint32_t rank) {
   constexpr double most = 0x1p62;
   for (const auto& [name, bytes] : {std::pair{"slots", slots}, {"message buffers", messages}})
     if (bytes > most)
-      throw Error(
+      throw ConfigError(
           fmt::format("rank {}: its {} would be {:.3g} bytes, more than any memory; use fewer "
                       "micro-batches in flight or smaller ones",
                       rank, name, bytes));

@@ -2,20 +2,8 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 namespace weft {
 namespace {
-
-// In floating point: so many micro-batches can be in flight that 64 bits do not hold their bytes.
-double bytes_of(const PipelinePlan& plan, const RankMemory& memory, const RankPeaks& peaks) {
-  double slots = 0;
-  for (const StagePeaks& stage : peaks.stages) {
-    slots += static_cast<double>(plan.stages[stage.stage].activation_slot) * stage.activation_slots;
-    slots += static_cast<double>(plan.stages[stage.stage].weight_slot) * stage.weight_slots;
-  }
-  return std::max(slots, static_cast<double>(memory.total()));
-}
 
 /// Whether it does so unasked: a signal makes any training save.
 bool saves(const CheckpointsConfig& checkpoints) {
@@ -26,14 +14,14 @@ bool saves(const CheckpointsConfig& checkpoints) {
 
 void check_memory(const PipelinePlan& plan, const NanotronConfig& config, std::uint64_t usable,
                   const ConfigSources& sources) {
-  double all = 0;
+  double all = 0;  // in floating point: each rank's bytes fit 64 bits, those of all may not
   double most = 0;
   double weights = 0;  // of the fullest rank
   std::uint32_t fullest = 0;
   for (std::uint32_t rank = 0; rank < plan.schedule.ranks; ++rank) {
     const RankMemory memory = plan.memory(rank);
     const std::uint64_t copy = saves(config.checkpoints) ? memory.checkpoint_copy : 0;
-    const double bytes = bytes_of(plan, memory, plan.schedule.peaks[rank]) + static_cast<double>(copy);
+    const double bytes = static_cast<double>(memory.total() + copy);
     all += bytes;
     if (bytes <= most) continue;
     fullest = rank;
