@@ -45,15 +45,13 @@ bool Mailbox::has_room(MessageKind kind, std::uint16_t stage) const noexcept {
   return edge == nullptr || edge->local() || outbox_.has_room(kind, stage);
 }
 
-Task<void> Mailbox::reserve(MessageKind kind, std::uint16_t stage, std::vector<Buffer>& buffers) {
+void Mailbox::reserve(MessageKind kind, std::uint16_t stage, std::vector<Buffer>& buffers) {
   const EdgePlan* edge = leaving_.find(kind, stage);
-  if (edge == nullptr) co_return;
-  if (edge->local()) {
+  if (edge == nullptr) return;
+  if (edge->local())
     inbox_.reserve(kind, edge->target_stage, buffers);
-    co_return;
-  }
-  while (!outbox_.has_room(kind, stage)) co_await next(INT64_MAX);
-  outbox_.reserve(kind, stage, buffers);
+  else
+    outbox_.reserve(kind, stage, buffers);
 }
 
 void Mailbox::post(MessageKind kind, std::uint16_t stage, std::uint32_t microbatch, TensorList tensors,

@@ -39,11 +39,11 @@ class Mailbox final : public MessageSink {
     return inbox_.take(kind, stage, microbatch);
   }
 
-  /// Whether reserve() of the same would not wait.
+  /// Whether there is a buffer and a credit for each tensor that `stage` sends as `kind`; with the plan's
+  /// credits only its own earlier sends may take them.
   [[nodiscard]] bool has_room(MessageKind kind, std::uint16_t stage) const noexcept;
-  /// Buffers for what `stage` will send as `kind`, with a credit each, appended to `buffers` in tensor order.
-  /// Waits for buffers or credits; with the plan's credits it waits for nothing but its own earlier sends.
-  Task<void> reserve(MessageKind kind, std::uint16_t stage, std::vector<Buffer>& buffers);
+  /// Takes them, where has_room(): the buffers are appended to `buffers` in tensor order.
+  void reserve(MessageKind kind, std::uint16_t stage, std::vector<Buffer>& buffers);
   /// Sends what `stage` returned: hands it over on the same rank, or gives it to the transport. `reserved`:
   /// the buffers of reserve() that the stage has not taken. A tensor in memory of the stage's own is copied
   /// into the buffer reserved for it. Throws Error for tensors that are not what the plan says.

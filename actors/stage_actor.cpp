@@ -38,9 +38,11 @@ Task<void> StageActor::issue(Decision decision) {
   }
   if (op.kind != OpKind::backward_weight) {
     const auto kind = op.kind == OpKind::forward ? MessageKind::activation : MessageKind::gradient;
-    if (observer_ != nullptr && !mailbox_.has_room(kind, op.stage))
-      observer_->waiting(ops_done_, "room at the receiver of its next message");
-    co_await mailbox_.reserve(kind, op.stage, at.contexts[op.microbatch].outputs_);
+    while (!mailbox_.has_room(kind, op.stage)) {
+      if (observer_ != nullptr) observer_->waiting(ops_done_, "room at the receiver of its next message");
+      co_await mailbox_.next(Decision::never);
+    }
+    mailbox_.reserve(kind, op.stage, at.contexts[op.microbatch].outputs_);
   }
   Run& run = begin(at, decision);
   while (holds_up(at, run)) co_await mailbox_.next(Decision::never);

@@ -36,7 +36,7 @@ class MailboxTest : public testing::Test {
   MailboxTest() { mailbox.begin_step(1, Phase::train); }
   std::vector<Buffer>& reserve(std::uint16_t stage) {
     reserved.clear();
-    loop.run(mailbox.reserve(MessageKind::activation, stage, reserved));
+    mailbox.reserve(MessageKind::activation, stage, reserved);
     return reserved;
   }
   void post(std::uint16_t stage, Tensor tensor) {
