@@ -483,6 +483,7 @@ std::vector<TraceEvent> Pipeline::stop_trace() {
   }
   std::vector<TraceEvent> all;
   for (const std::string& text : backend_->gather(mine)) {
+    if (text.empty()) continue;
     const std::size_t at = all.size();
     all.resize(at + text.size() / sizeof(TraceEvent));
     std::memcpy(all.data() + at, text.data(), text.size());
